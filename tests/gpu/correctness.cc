@@ -41,14 +41,6 @@ void ForEachType(const Use& use) {
   use(double(), "float64");
 }
 
-int failures = 0;
-
-void Report(const std::string& what, bool passed) {
-  std::printf("%-6s %s\n", passed ? "ok" : "FAILED", what.c_str());
-  std::fflush(stdout);
-  failures += !passed;
-}
-
 // What surrounds a rule, and how its tensors are stored.
 struct Surroundings {
   bool framed = false;  // With accumulators and averages.

@@ -25,6 +25,8 @@ using DeviceMemory = std::unique_ptr<void, DeviceFree>;
 
 // Null if there is too little.
 DeviceMemory AllocateOnDevice(std::size_t bytes);
+// The same that the host, too, can read and write, unless the device works.
+DeviceMemory AllocateShared(std::size_t bytes);
 
 // Each of these waits until it is done; the program ends if it can't be.
 void CopyToDevice(void* to, const void* from, std::size_t bytes);
@@ -40,6 +42,17 @@ inline void Require(const char* error) {
   std::fprintf(stderr, "Error: %s\n", error);
   std::exit(1);
 }
+
+// Prints the result of a check.
+inline int failures = 0;
+inline void Report(const std::string& what, bool passed) {
+  std::printf("%-6s %s\n", passed ? "ok" : "FAILED", what.c_str());
+  std::fflush(stdout);
+  failures += !passed;
+}
+
+// Changes the order in which emulated threads run.
+void NextThreadOrder();
 
 // Fills `bytes` of memory with repetitions of its first `pattern` ones.
 inline void RepeatOnDevice(void* memory, std::size_t pattern,

@@ -30,6 +30,13 @@ DeviceMemory AllocateOnDevice(std::size_t bytes) {
   return DeviceMemory(memory);
 }
 
+DeviceMemory AllocateShared(std::size_t bytes) {
+  void* memory = nullptr;
+  cudaMallocManaged(&memory, bytes);  // Fails without a device.
+  cudaGetLastError();
+  return DeviceMemory(memory);
+}
+
 void CopyToDevice(void* to, const void* from, std::size_t bytes) {
   RequireCuda(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
 }
@@ -39,6 +46,8 @@ void CopyFromDevice(void* to, const void* from, std::size_t bytes) {
 }
 
 void WaitForDevice() { RequireCuda(cudaDeviceSynchronize()); }
+
+void NextThreadOrder() {}
 
 struct Graph::State {
   cudaStream_t stream;

@@ -1,8 +1,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 
 #include "tests/gpu/device.h"
+#include "tf_opt/cc/engines/gpu/gpu_emulation-inl.h"
 
 namespace tf_opt {
 
@@ -14,6 +16,10 @@ DeviceMemory AllocateOnDevice(std::size_t bytes) {
   return DeviceMemory(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
 }
 
+DeviceMemory AllocateShared(std::size_t bytes) {
+  return AllocateOnDevice(bytes);
+}
+
 void CopyToDevice(void* to, const void* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
@@ -23,6 +29,11 @@ void CopyFromDevice(void* to, const void* from, std::size_t bytes) {
 }
 
 void WaitForDevice() {}
+
+void NextThreadOrder() {
+  static std::mt19937 random;
+  EmulatedDevice::order = static_cast<EmulatedDevice::Order>(random() % 3);
+}
 
 struct Graph::State {
   Work work;

@@ -1,0 +1,733 @@
+// Steps over rows of tables on a GPU beside the CPU engine's: all bits must be
+// the same, also those between arrays. Then wrong rows, merged gradients and
+// their measures, and more elements than 32 bits can count. Emulated, the order
+// of the threads changes from launch to launch.
+//
+//   rows [--brief]
+//
+// --brief takes one rule of each kind, for compute-sanitizer. run.sh builds and
+// runs it.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/gpu/cases.h"
+#include "tests/gpu/device.h"
+#include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
+#include "tf_opt/cc/engines/cpu/measure_cpu.h"
+#include "tf_opt/cc/engines/cpu/merge_cpu.h"
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
+#include "tf_opt/cc/engines/gpu/emulated_convert-inl.h"
+#include "tf_opt/cc/engines/testing/dense_model.h"
+#include "tf_opt/cc/rules/all_rules.h"
+
+namespace tf_opt {
+namespace {
+
+using E = ElementType;
+
+bool brief = false;
+
+// Memory of the host and the device, with poison between arrays.
+class Memory {
+ public:
+  // Returns a new array; null if it is empty, as TensorFlow's are.
+  template <typename N>
+  N* New(int64_t count, bool misaligned = false, int64_t size = sizeof(N)) {
+    if (count == 0) return nullptr;
+    const int64_t begin = (used_ + 127) / 64 * 64 + (misaligned ? size : 0);
+    const int64_t end = begin + count * size;
+    Require(end + 64 < kBytes ? nullptr : "too little memory");
+    std::memset(at(used_), 0xff, end + 64 - used_);
+    used_ = end;
+    return static_cast<N*>(static_cast<void*>(at(begin)));
+  }
+  void Clear() { used_ = 0; }
+
+  // Returns whether both write the same bits; the launch has a workspace of so
+  // many bytes.
+  template <typename OnHost, typename Launch>
+  bool WriteTheSame(const OnHost& on_host, int64_t bytes,
+                    const Launch& launch) {
+    const int64_t end = used_ + 64;
+    const std::string before(at(0), end);
+    on_host();
+    const std::string expected(at(0), end);
+    std::copy(before.begin(), before.end(), at(0));
+    char* const workspace = New<char>(bytes + 1);
+    NextThreadOrder();
+    Require(launch(workspace));
+    WaitForDevice();
+    const std::string behind(workspace + bytes, 64);
+    used_ = end - 64;
+    return expected == std::string(at(0), end) &&
+           behind == std::string(64, '\xff');
+  }
+
+ private:
+  static constexpr int64_t kBytes = 64 << 20;
+
+  char* at(int64_t byte) { return static_cast<char*>(memory_.get()) + byte; }
+
+  const DeviceMemory memory_ = AllocateShared(kBytes);
+  int64_t used_ = 0;
+} memory;
+
+enum class Ids { kDifferent, kZipf, kOne, kAscending };
+
+struct Table {
+  int64_t entries() const { return count + more; }
+  int64_t size() const { return rows * width; }
+
+  int64_t rows, width;
+  Ids ids = Ids::kZipf;
+  int64_t count = 0;  // Entries with values, ...
+  int64_t more = 0;   // ... and without.
+};
+using Tables = std::vector<Table>;
+
+// Of gradients, as bits: int64_t, not int32_t; arrays an element off; some
+// entries of no row; some values infinite.
+enum { kWideIds = 1, kMisaligned = 2, kUnused = 4, kInfinite = 8 };
+
+double Unit(int64_t place) {
+  const double x = 0.6180339887498949 * place;
+  return x - std::floor(x);
+}
+
+// The row of an entry in a step.
+int64_t RowOf(const Table& table, int64_t entry, int step) {
+  switch (table.ids) {
+    case Ids::kDifferent:  // 7 must not divide the rows.
+      return (7 * entry + step) % table.rows;
+    case Ids::kZipf:
+      return std::pow(table.rows + 1.0, Unit(1000 * step + entry)) - 1;
+    case Ids::kOne:
+      return step % table.rows;
+    default:
+      return entry * table.rows / table.entries();
+  }
+}
+
+// Calls use(N()) with the type.
+template <typename Use>
+auto WithType(E type, const Use& use) {
+  return WithElementType(
+      type, [&](auto tag) { return use(typename decltype(tag)::type()); });
+}
+int64_t SizeOf(E type) {
+  return WithType(type, [](auto zero) { return sizeof(zero); });
+}
+// Rounds a number to a type and stores it.
+void Put(double number, E type, void* array, int64_t at) {
+  WithType(type, [&](auto zero) {
+    using N = decltype(zero);
+    static_cast<N*>(array)[at] =
+        EmulatedConvert::Narrow(static_cast<ComputeType<N>>(number), N());
+  });
+}
+
+// The gradient of some rows of a table.
+struct Gradient {
+  Gradient(const Table& table, E element, unsigned bits)
+      : table(table),
+        element(element),
+        bits(bits),
+        unused(bits & kWideIds ? kUnusedRow<int64_t> : kUnusedRow<int32_t>),
+        rows(table.entries()),
+        entries(2 * table.entries()),
+        values(memory.New<char>(table.count * table.width, bits & kMisaligned,
+                                SizeOf(element))),
+        ids(NewIds(table.count)),
+        more_ids(NewIds(table.more)) {}
+
+  // For a step. A sum's bits tell its order: large numbers cancel out.
+  void Fill(int step) {
+    for (int64_t k = 0; k < table.entries(); ++k) {
+      const bool has_row = !(bits & kUnused) || k % 11 != 4;
+      SetRow(k, has_row ? RowOf(table, k, step) : unused);
+    }
+    for (int64_t at = 0; at < table.count * table.width; ++at) {
+      const int64_t k = at / table.width;
+      const double size = bits & kInfinite && k == 5 ? INFINITY
+                          : k % 2 == 0 ? 4096 + 4096 * Unit(at % table.width)
+                                       : 0x1p-8 + 0x1p-8 * Unit(at);
+      Put(k % 4 < 2 ? size : -size, element, values, at);
+    }
+  }
+  void SetRow(int64_t entry, int64_t row) {
+    rows[entry] = row;
+    entry < table.count ? Write(row, ids, entry)
+                        : Write(row, more_ids, entry - table.count);
+  }
+
+  char* NewIds(int64_t count) const {
+    return memory.New<char>(count, bits & kMisaligned, bits & kWideIds ? 8 : 4);
+  }
+  void Write(int64_t row, void* to, int64_t at) const {
+    if (bits & kWideIds) {
+      static_cast<int64_t*>(to)[at] = row;
+    } else {
+      static_cast<int32_t*>(to)[at] = static_cast<int32_t>(row);
+    }
+  }
+
+  GpuSlices ForGpu(int64_t capacity = 0) const {
+    return {values,     ids,        table.count,
+            more_ids,   table.more, (bits & kWideIds) != 0,
+            table.rows, capacity};
+  }
+  template <typename T>
+  SparseGradient<T> ForCpu() {
+    RowEntry<int64_t>* end = entries.data();
+    for (int64_t k = 0; k < table.entries(); ++k) {
+      if (rows[k] == unused) continue;
+      *end++ = {rows[k], k < table.count ? k : kNoValues};
+    }
+    const int64_t count = end - entries.data();
+    const auto* sorted = SortByRow(table.rows, count, entries.data(), end);
+    return {static_cast<T*>(static_cast<void*>(values)),
+            table.width,
+            {sorted, count}};
+  }
+
+  Table table;
+  E element;
+  unsigned bits;
+  int64_t unused;
+  std::vector<int64_t> rows;
+  std::vector<RowEntry<int64_t>> entries;  // And room to sort them.
+  char *values, *ids, *more_ids;
+};
+
+// Tells of a wrong row of the i-th table.
+void SetReport(const Table& table, int i, int64_t entry, int64_t row,
+               BadRow* report) {
+  report->table = i + 1;
+  report->has_values = entry < table.count;
+  report->row = row;
+  report->at = entry < table.count ? entry : entry - table.count;
+  report->rows = table.rows;
+}
+
+enum class Form { kDense, kExact, kLazy, kWaiting };
+
+struct How {
+  Form form;
+  E element;
+  Modes modes;
+  unsigned bits = 0;
+  Stored stored;
+  bool framed = false;  // With accumulators and averages.
+};
+
+template <typename Description>
+const RuleMakers kMakersOf = {&MakeRules<Description, float>,
+                              &MakeRules<Description, double>};
+
+// Steps of an optimizer over tables.
+template <typename Description>
+class RowSteps {
+ public:
+  using Case = tf_opt::Case<Description>;
+
+  RowSteps(const Tables& tables, const How& how)
+      : tables_(tables), count_(tables.size()), how_(how) {
+    memory.Clear();
+    report_ = memory.New<BadRow>(1);
+    *report_ = {};
+    layer_ = memory.New<int64_t>(1);
+    *layer_ = Case::kLayers - 1;
+    double* const numbers = memory.New<double>(4 * count_);
+    for (int k = 0; k < 4; ++k) {
+      vectors_.inputs[k].numbers = numbers + k * count_;
+    }
+    arrays_.element = how.element;
+    for (int i = 0; i < count_; ++i) {
+      arrays_.sizes.push_back(tables[i].size());
+      arrays_.widths.push_back(tables[i].width);
+      const double own[] = {0.01 * (i % 10), 1.5, 1.25, 1.0 * i};
+      for (int k = 0; k < 4; ++k) numbers[k * count_ + i] = own[k];
+      if (how.form == Form::kDense) continue;
+      gradients_.emplace_back(tables[i], how.element, how.bits);
+    }
+    for (const Operand& operand : kFrameOperands) AddArrays(operand);
+    WithRule<Description, float>(how.modes.variant, [this](auto tag) {
+      using Rule = typename decltype(tag)::type;
+      for (const Operand& slot : kSlotsOf<Rule>) AddArrays(slot);
+      if (Rule::kRowWise) AddArrays(Operand("").ByRow());
+    });
+    slots_ = operands_.size() - kFrameOperandCount;
+    if (how.form != Form::kWaiting) return;
+    for (const Operand& operand : kWaitingOperands) AddArrays(operand);
+  }
+
+  // Sets the numbers and gradients of the next step.
+  void Set(const FrameInputs& frame, bool lazy) {
+    ++step_;
+    lazy_ = lazy;
+    frame_ = frame;
+    frame_.iteration += step_;
+    for (Gradient& gradient : gradients_) gradient.Fill(step_);
+  }
+
+  // Takes the step, and returns whether it is right.
+  bool IsRight() {
+    const CpuStep step = ForCpu();
+    return WriteTheSame([&] { ApplyOnCpu(step, kMakersOf<Description>); });
+  }
+
+  // Returns whether only the report is written where an entry of the i-th table
+  // has this row.
+  bool Refuses(int i, int64_t entry, int64_t row) {
+    gradients_[i].SetRow(entry, row);
+    const bool refused =
+        WriteTheSame([&] { SetReport(tables_[i], i, entry, row, report_); });
+    *report_ = {};
+    gradients_[i].Fill(step_);
+    return refused;
+  }
+
+  // The step for the engines.
+  CpuStep ForCpu() {
+    auto step = Common<CpuStep>();
+    step.sparse = how_.form != Form::kDense;
+    step.lazy = lazy_;
+    for (int i = 0; i < count_; ++i) {
+      step.variables.push_back(vectors_[i]);
+      if (step.sparse) step.slices.push_back(gradients_[i].ForCpu<void>());
+      for (std::size_t k = 0; k < operands_.size(); ++k) {
+        StepArray& array = step.arrays.arrays[k * count_ + i];
+        if (!operands_[k].is_stacked() || array.data == nullptr) continue;
+        array.data = static_cast<char*>(array.data) +
+                     *layer_ * tables_[i].size() * SizeOf(TypeOf(operands_[k]));
+      }
+      // While gradients are accumulated, rows go on waiting.
+      if (how_.form != Form::kWaiting || (how_.framed && !frame_.update)) {
+        continue;
+      }
+      step.waiting.emplace_back(
+          static_cast<float*>(arrays_.Slot(slots_, i)), tables_[i].rows,
+          static_cast<MissedSteps*>(arrays_.Slot(slots_ + 1, i)), kCapacity);
+    }
+    return step;
+  }
+  GpuStep ForGpu() const {
+    auto step = Common<GpuStep>();
+    const bool waits = how_.form == Form::kWaiting;
+    step.variables = vectors_;
+    step.has_accumulators = how_.framed || waits;
+    if (Case::kLayers > 0) {
+      step.layer = GpuLayer(Case::LayerInput(), Case::kLayers, layer_);
+    }
+    step.rows = {how_.form != Form::kDense, lazy_, waits, how_.framed, report_};
+    for (const Gradient& gradient : gradients_) {
+      step.slices.push_back(gradient.ForGpu(kCapacity));
+    }
+    return step;
+  }
+
+ private:
+  static constexpr int64_t kCapacity = 2;  // Missed steps.
+
+  E TypeOf(const Operand& operand) const {
+    const E arithmetic = how_.element == E::kDouble ? E::kDouble : E::kFloat;
+    const E states[] = {arithmetic, E::kFloat, E::kBFloat16};
+    const E types[] = {how_.element, arithmetic,
+                       states[static_cast<int>(how_.stored.state)], E::kFloat,
+                       E::kDouble};
+    return types[static_cast<int>(operand.storage)];
+  }
+
+  // Adds an operand's arrays. Most master weights round to their variables;
+  // some rows wait for what there isn't.
+  void AddArrays(const Operand& operand) {
+    const int k = operands_.size();
+    const Storage storage = operand.storage;
+    const bool exists =
+        k == kGradient ? how_.form == Form::kDense
+        : k == kMasterWeight
+            ? how_.stored.master_weights
+            : how_.framed || (k != kAccumulator && k != kAverage);
+    for (const Table& table : tables_) {
+      const int64_t count =
+          !exists                         ? 0
+          : storage == Storage::kCoasting ? kCapacity * MissedSteps::kColumns
+          : operand.by_row                ? table.rows
+          : operand.is_stacked()          ? Case::kLayers * table.size()
+                                          : table.size();
+      const E type = TypeOf(operand);
+      void* const array =
+          memory.New<char>(count, how_.bits & kMisaligned, SizeOf(type));
+      arrays_.arrays.push_back({array, storage == Storage::kState
+                                           ? how_.stored.state
+                                           : StateType::kArithmetic});
+      for (int64_t at = 0; at < count; ++at) {
+        const double off = at % 8 == 0 ? 0x1p-4 : 0x1p-13;
+        Put(storage == Storage::kCoasting ? 0
+            : storage == Storage::kSince  ? (at % 5 == 3 ? NAN : -(at % 3))
+            : k == kVariable              ? 1 + Unit(at)
+            : k == kMasterWeight          ? 1 + Unit(at) + off
+                                          : 0.05 + Unit(1000 * k + at),
+            type, array, at);
+      }
+    }
+    operands_.push_back(operand);
+  }
+
+  template <typename Step>
+  Step Common() const {
+    Step step;
+    step.arrays = arrays_;
+    step.variant = how_.modes.variant;
+    step.frame = frame_;
+    const auto numbers = Case::At(step_, how_.modes);
+    for (const auto& input : Description::kScalars) {
+      step.values.scalars.push_back(
+          ReadScalar(input.type, input.Address(numbers)));
+    }
+    for (const auto& mode : Description::kModes) {
+      step.values.modes.push_back(ReadScalar(mode.type, mode.Address(numbers)));
+    }
+    return step;
+  }
+
+  template <typename OnHost>
+  bool WriteTheSame(const OnHost& on_host) {
+    const GpuStep step = ForGpu();
+    return memory.WriteTheSame(
+        on_host, GpuWorkspaceBytes<Description>(step), [&](void* workspace) {
+          return ApplyOnGpu<Description>(step, workspace, nullptr);
+        });
+  }
+
+  const Tables tables_;
+  const int count_;
+  const How how_;
+  BadRow* report_;
+  int64_t* layer_;
+  VariableVectors vectors_;
+  std::vector<Gradient> gradients_;
+  std::vector<Operand> operands_;
+  int slots_;
+  StepArrays arrays_;
+  int step_ = 0;
+  FrameInputs frame_;
+  bool lazy_ = false;
+};
+
+// Different widths and ids; some are empty.
+const Tables kMixed = {{0, 3},
+                       {40, 64, Ids::kZipf, 70, 5},
+                       {40, 0, Ids::kZipf, 10},
+                       {1, 4, Ids::kOne, 3},
+                       {30, 3, Ids::kDifferent, 20, 9},
+                       {9, 1, Ids::kAscending, 20},
+                       {5, 64},
+                       {7, 1000, Ids::kOne, 9},
+                       {3, 4097, Ids::kZipf, 5}};
+// Many entries of a row, around how many are summed by whom.
+const Tables kLong = {{9, 64, Ids::kOne, 1500, 40},  {9, 20, Ids::kOne, 33},
+                      {5, 64, Ids::kOne, 32},        {5, 3, Ids::kOne, 449},
+                      {70, 1, Ids::kZipf, 1500},     {8, 65, Ids::kOne, 448},
+                      {6, 132, Ids::kAscending, 500}};
+// Four batches, one without entries.
+const Tables kMany = [] {
+  Tables tables;
+  for (int i = 0; i < 100; ++i) {
+    const int some = i / 32 != 1;
+    tables.push_back(
+        {1 + i % 5, 1 + i % 7, Ids::kZipf, some * (i % 4), some * (i % 3)});
+  }
+  return tables;
+}();
+const Tables kFew = {{12, 3, Ids::kZipf, 20, 2},
+                     {9, 64, Ids::kZipf, 12},
+                     {5, 1, Ids::kOne, 3},
+                     {3, 4}};
+
+template <typename Description>
+bool StepsAreRight(const Tables& tables, const How& how) {
+  RowSteps<Description> steps(tables, how);
+  const std::vector<FrameInputs> frames = AllFrames();
+  bool right = true;
+  const auto take = [&](int frame, bool lazy) {
+    steps.Set(frames[frame], lazy);
+    right = steps.IsRight() && right;
+  };
+  if (how.form != Form::kWaiting) {
+    // Two steps that accumulate, and two updates.
+    for (int frame = how.framed ? 2 : 0; frame < (how.framed ? 6 : 2);
+         ++frame) {
+      take(frame % 4, how.form == Form::kLazy);
+    }
+    return right;
+  }
+  // A step without an update is a lookup, or accumulates. After two updates
+  // there is no more room, and with lazy = false, too, all rows catch up.
+  for (const int frame : {0, 2, 1, 2, 3, 0, 1, 0}) take(frame, true);
+  for (const int frame : {2, 1, 3, 0}) take(frame, frame == 1);
+  return right;
+}
+
+template <typename Description>
+void ReportSteps(const char* what, const How& how, bool right) {
+  constexpr const char* kTypes[] = {"16", "b16", "32", "64"};
+  constexpr const char* kForms[] = {"dense", "exact", "lazy", "waiting"};
+  Report(Case<Description>::Name(how.modes) + ", variant " +
+             std::to_string(how.modes.variant) + ", float" +
+             kTypes[static_cast<int>(how.element)] + ", " +
+             kForms[static_cast<int>(how.form)] + ", " + what,
+         right);
+}
+
+// All variants of a rule, stored in all ways.
+template <typename Description>
+void CheckRule(E element) {
+  unsigned turn = 0;
+  WithType(element, [&](auto zero) {
+    using T = decltype(zero);
+    for (int variant = 0; variant < kVariants<Description>; ++variant) {
+      WithRule<Description, ComputeType<T>>(variant, [&](auto tag) {
+        using Rule = typename decltype(tag)::type;
+        for (int f = !Rule::kRowWise; f < 3 + Description::kCoasts; ++f) {
+          How how = {static_cast<Form>(f), element, {variant}};
+          bool right = true;
+          for (const auto& [stored, framed] :
+               Pairs(AllStored<T, Rule>(), std::vector<bool>{false, true})) {
+            how.stored = stored;
+            how.framed = framed;
+            how.bits = turn % 8;
+            how.modes.own = turn++ % Case<Description>::kOwnModes;
+            right = StepsAreRight<Description>(kFew, how) && right;
+          }
+          ReportSteps<Description>("stored in all ways", how, right);
+        }
+      });
+    }
+  });
+}
+
+// All kinds of tables.
+template <typename Description>
+void CheckTables(E element, int variant, int first, int last) {
+  for (int f = first; f <= last; ++f) {
+    How how = {static_cast<Form>(f), element, {variant}};
+    bool right = true;
+    for (how.bits = 0; how.bits < 8; ++how.bits) {
+      how.framed = how.bits == 1 || how.bits == 6;
+      for (const Tables& tables : {kMixed, kLong, kMany}) {
+        if (brief && how.bits != 6) continue;
+        right = StepsAreRight<Description>(tables, how) && right;
+      }
+    }
+    ReportSteps<Description>("all tables", how, right);
+  }
+}
+
+// A wrong row at every place.
+template <typename Description>
+void CheckWrongRows(Form form, unsigned bits, int variant = 0) {
+  const How how = {form, E::kFloat, {variant}, bits};
+  RowSteps<Description> steps(kMany, how);
+  steps.Set(AllFrames()[0], form != Form::kExact);
+  bool right = true;
+  for (int i = 0; i < static_cast<int>(kMany.size()); ++i) {
+    for (int64_t k = 0; k < kMany[i].entries(); ++k) {
+      right = steps.Refuses(i, k, k % 2 == 0 ? kMany[i].rows : -1) && right;
+    }
+  }
+  ReportSteps<Description>("wrong rows", how, steps.IsRight() && right);
+}
+
+// Merges gradients, and measures the merged ones beside accumulated ones.
+template <typename T>
+bool MergesRight(const Tables& tables, E element, unsigned bits) {
+  memory.Clear();
+  std::vector<Gradient> gradients;
+  std::vector<GpuSlices> slices;
+  std::vector<int64_t> widths;
+  std::vector<MergedOutput<T>> merged;
+  std::vector<MeasuredTensor<T>> tensors;
+  for (const Table& table : tables) {
+    const Gradient& gradient = gradients.emplace_back(table, element, bits);
+    gradients.back().Fill(1);
+    slices.push_back(gradient.ForGpu());
+    widths.push_back(table.width);
+    merged.push_back({gradient.NewIds(table.entries()),
+                      memory.New<T>(table.entries() * table.width)});
+    auto* const accumulator = memory.New<ComputeType<T>>(table.size());
+    for (int64_t k = 0; k < table.size(); ++k) accumulator[k] = Unit(k);
+    tensors.push_back({merged.back().sums, accumulator, table.size()});
+  }
+  auto* const report = memory.New<BadRow>(1);
+  auto* const scale = memory.New<double>(1);
+  auto* const enabled = memory.New<bool>(1);
+  auto* const squares = memory.New<double>(tables.size());
+  auto* const finite = memory.New<bool>(tables.size());
+  *report = {};
+  *scale = 0.75;
+  *enabled = true;
+
+  // The rows and their sums, and then nothing.
+  std::vector<GradientRows> rows(tables.size());
+  const auto write = [&](bool found) {
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      const auto gradient = gradients[i].template ForCpu<T>();
+      const auto firsts =
+          found ? FirstEntries(gradient) : std::vector<int64_t>();
+      const int64_t count = firsts.size(), width = widths[i];
+      for (int64_t k = 0; k < tables[i].entries(); ++k) {
+        gradients[i].Write(
+            k < count ? gradient.entries.row(firsts[k]) : gradients[i].unused,
+            merged[i].rows, k);
+      }
+      std::fill(merged[i].sums + count * width,
+                merged[i].sums + tables[i].entries() * width, T());
+      SumRows<T>({{gradient, firsts, merged[i].sums}}, ChosenCpuTarget(), {});
+      rows[i] = {static_cast<int64_t*>(merged[i].rows), count, width};
+    }
+  };
+  const auto merge = [&](void* workspace) {
+    return MergeSlicesGpu<T>(slices, widths, merged, report, workspace,
+                             nullptr);
+  };
+  const int64_t bytes = MergeWorkspaceBytes<T>(slices, widths);
+  bool right = memory.WriteTheSame([&] { write(true); }, bytes, merge);
+
+  std::vector<GpuMeasuredTensor<T>> measured;
+  for (std::size_t i = 0; bits & kWideIds && i < tables.size(); ++i) {
+    measured.push_back({tensors[i], /*has_all_rows=*/false, rows[i].numbers,
+                        tables[i].entries(), widths[i]});
+  }
+  const auto measure = [&] {
+    if (measured.empty()) return;
+    const auto found =
+        MeasureGradients<T>(tensors, *scale, ChosenCpuTarget(), {}, rows);
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      squares[i] = found[i].sum_of_squares;
+      finite[i] = found[i].finite;
+    }
+  };
+  right = memory.WriteTheSame(measure, MeasureWorkspaceBytes(measured),
+                              [&](void* workspace) {
+                                return MeasureGradientsGpu<T>(
+                                    measured, {scale, enabled, squares, finite},
+                                    workspace, nullptr);
+                              }) &&
+          right;
+
+  gradients[1].SetRow(0, -5);
+  const auto refuse = [&] {
+    SetReport(tables[1], 1, 0, -5, report);
+    gradients[1].rows[0] = gradients[1].unused;
+    write(false);
+  };
+  return memory.WriteTheSame(refuse, bytes, merge) && right;
+}
+
+// More elements than 32 bits can count, in a table and in its gradient, whose
+// last entries have two rows. The CPU has a table of these alone.
+void CheckLarge() {
+  constexpr int64_t kWidth = 4096, kRows = 1 << 21, kCount = (1 << 19) + 3;
+  constexpr int64_t kBytes = kWidth * sizeof(BFloat16);
+  RowSteps<Sgd> steps({{2, kWidth, Ids::kAscending, 3}},
+                      {Form::kLazy, E::kBFloat16, {}, kWideIds});
+  steps.Set(AllFrames()[0], /*lazy=*/true);
+  const CpuStep on_cpu = steps.ForCpu();
+  GpuStep on_gpu = steps.ForGpu();
+  auto* const small = static_cast<char*>(on_cpu.arrays.arrays[0].data);
+  const auto variable = AllocateOnDevice(kRows * kBytes);
+  const auto values = AllocateOnDevice(kCount * kBytes);
+  auto* const ids = memory.New<int64_t>(kCount);
+  on_gpu.arrays.arrays[0].data = variable.get();
+  on_gpu.arrays.sizes[0] = kRows * kWidth;
+  on_gpu.slices[0] = {values.get(), ids, kCount, nullptr, 0, true, kRows};
+  const auto room = AllocateOnDevice(GpuWorkspaceBytes<Sgd>(on_gpu));
+  if (!variable || !values || !room) {
+    std::puts("-      more than 2^32 elements: skipped, too little memory");
+    return;
+  }
+  // The two rows, and where they were if 32 or 31 bits counted elements.
+  const int64_t rows[] = {(1 << 20) + 1, kRows - 1, 1, (1 << 20) - 1,
+                          (1 << 19) - 1};
+  const auto at = [](const DeviceMemory& array, int64_t row) {
+    return static_cast<char*>(array.get()) + row * kBytes;
+  };
+  std::fill_n(ids, kCount, kUnusedRow<int64_t>);
+  for (int k = 0; k < 3; ++k) ids[kCount - 3 + k] = rows[k / 2];
+  CopyToDevice(at(values, kCount - 3), on_cpu.slices[0].values, 3 * kBytes);
+  std::string expected(small, 2 * kBytes);
+  expected.resize(5 * kBytes);
+  for (int k = 0; k < 5; ++k) {
+    CopyToDevice(at(variable, rows[k]), &expected[k * kBytes], kBytes);
+  }
+  Require(ApplyOnGpu<Sgd>(on_gpu, room.get(), nullptr));
+  WaitForDevice();
+  ApplyOnCpu(on_cpu, kMakersOf<Sgd>);
+  expected.replace(0, 2 * kBytes, small, 2 * kBytes);
+  std::string found = expected;
+  for (int k = 0; k < 5; ++k) {
+    CopyFromDevice(&found[k * kBytes], at(variable, rows[k]), kBytes);
+  }
+  Report("more than 2^32 elements", found == expected);
+}
+
+void CheckAll() {
+  const auto types = {E::kHalf, E::kBFloat16, E::kFloat, E::kDouble};
+  ForEachRule([&](auto description) {
+    using Description = typename decltype(description)::type;
+    for (const E type : types) {
+      if (!brief) CheckRule<Description>(type);
+    }
+  });
+  // From one form to another.
+  CheckTables<Adam>(E::kFloat, 0, 1, 3);
+  CheckTables<Adagrad>(E::kHalf, 1, 0, 2);
+  if (!brief) CheckTables<Sgd>(E::kBFloat16, 0, 1, 3);
+  if (!brief) CheckTables<Adagrad>(E::kDouble, 1, 0, 2);
+  CheckWrongRows<Adam>(Form::kWaiting, 0);
+  CheckWrongRows<Adam>(Form::kExact, 5);
+  CheckWrongRows<Adagrad>(Form::kLazy, 1, 1);
+  for (const E type : types) {
+    bool right = true;
+    for (unsigned bits = brief ? 13 : 0; bits < 16; ++bits) {
+      for (const Tables& tables : {kMixed, kLong, kMany}) {
+        right =
+            WithType(type,
+                     [&](auto zero) {
+                       return MergesRight<decltype(zero)>(tables, type, bits);
+                     }) &&
+            right;
+      }
+    }
+    Report(
+        "merges and measures, type " + std::to_string(static_cast<int>(type)),
+        right);
+  }
+  if (!brief) CheckLarge();
+}
+
+}  // namespace
+}  // namespace tf_opt
+
+int main(int argc, char** argv) {
+  using namespace tf_opt;
+  brief = argc == 2 && std::strcmp(argv[1], "--brief") == 0;
+  if (argc > 1 + brief) {
+    std::fputs("usage: rows [--brief]\n", stderr);
+    return 2;
+  }
+  if (DeviceName().empty()) {
+    std::puts("No GPU was found: nothing was checked.");
+    return 77;  // What test runners take for skipped.
+  }
+  std::printf("On: %s\n", DeviceName().c_str());
+  CheckAll();
+  std::printf("%d failed\n", failures);
+  return failures != 0;
+}
