@@ -320,11 +320,11 @@ class RowSteps {
     auto step = Common<GpuStep>();
     const bool waits = how_.form == Form::kWaiting;
     step.variables = vectors_;
-    step.has_accumulators = how_.framed || waits;
+    step.has_accumulators = how_.framed;
     if (Case::kLayers > 0) {
       step.layer = GpuLayer(Case::LayerInput(), Case::kLayers, layer_);
     }
-    step.rows = {how_.form != Form::kDense, lazy_, waits, how_.framed, report_};
+    step.rows = {how_.form != Form::kDense, lazy_, waits, report_};
     for (const Gradient& gradient : gradients_) {
       step.slices.push_back(gradient.ForGpu(kCapacity));
     }
@@ -573,7 +573,7 @@ bool MergesRight(const Tables& tables, E element, unsigned bits) {
   *scale = 0.75;
   *enabled = true;
 
-  // The rows and their sums, and then nothing.
+  // The rows and their sums, and then nothing; wrong rows, if one is wrong.
   std::vector<GradientRows> rows(tables.size());
   const auto write = [&](bool found) {
     for (std::size_t i = 0; i < tables.size(); ++i) {
@@ -582,9 +582,10 @@ bool MergesRight(const Tables& tables, E element, unsigned bits) {
           found ? FirstEntries(gradient) : std::vector<int64_t>();
       const int64_t count = firsts.size(), width = widths[i];
       for (int64_t k = 0; k < tables[i].entries(); ++k) {
-        gradients[i].Write(
-            k < count ? gradient.entries.row(firsts[k]) : gradients[i].unused,
-            merged[i].rows, k);
+        gradients[i].Write(k < count ? gradient.entries.row(firsts[k])
+                           : found   ? gradients[i].unused
+                                     : -1,
+                           merged[i].rows, k);
       }
       std::fill(merged[i].sums + count * width,
                 merged[i].sums + tables[i].entries() * width, T());

@@ -122,8 +122,9 @@ def _sums_of_rows(
     accumulator: Variable, merged: tf.IndexedSlices, scale: Scalar
 ) -> tf.Tensor:
     """Returns the rows of a merged gradient, accumulated."""
-    # On a GPU there are rows at the end that the table doesn't have.
-    has = merged.indices < tf.cast(accumulator.shape[0], merged.indices.dtype)
+    # On a GPU there are rows that the table doesn't have.
+    count = tf.cast(accumulator.shape[0], merged.indices.dtype)
+    has = (merged.indices >= 0) & (merged.indices < count)
     rows = tf.where(has, merged.indices, tf.zeros_like(merged.indices))
     sums = step_frame.accumulate(
         access.read_rows(accumulator, rows), merged.values, scale
