@@ -32,7 +32,7 @@ if ! command -v nvcc >/dev/null; then
   exit
 fi
 say "Testing a build with CUDA where there is no GPU"
-bazel build --config=cuda //tf_opt:binaries
+bazel build --config=cuda --define=cuda_for_tests=1 //tf_opt:binaries
 "$TF_OPT_PYTHON" tools/stage_package.py "$temporary/cuda" bazel-bin
 PYTHONPATH=$temporary/cuda .venv/bin/python -m tf_opt | grep -E '^(wheel|cuda)'
 # Its kernels for CPUs are those of the wheel: that they are there is to be seen.

@@ -13,14 +13,14 @@ def _objects_impl(ctx):
             "%s/%s.cuda.pic.o" % (ctx.label.name, source.basename),
         )
         arguments = ctx.actions.args()
-        arguments.add("--options-file", ctx.file.options)
+        arguments.add_all(ctx.files.options, before_each = "--options-file")
         arguments.add_all(ctx.attr.copts)
         arguments.add_all(["-Xcompiler", "-fPIC", "-I.", "-c", source])
         arguments.add("-o", output)
         ctx.actions.run(
             executable = NVCC,
             arguments = [arguments],
-            inputs = depset([source, ctx.file.options], transitive = [headers]),
+            inputs = depset([source] + ctx.files.options, transitive = [headers]),
             outputs = [output],
             mnemonic = "CudaCompile",
             use_default_shell_env = True,
@@ -33,7 +33,7 @@ _objects = rule(
     attrs = {
         "copts": attr.string_list(),
         "deps": attr.label_list(providers = [CcInfo]),
-        "options": attr.label(allow_single_file = True),
+        "options": attr.label_list(allow_files = True),
         "srcs": attr.label_list(allow_files = [".cc"]),
     },
 )
@@ -44,7 +44,7 @@ def cuda_library(name, srcs, options, deps, copts = []):
     Args:
       name: Name of the library.
       srcs: Files for CUDA's compiler.
-      options: A file of options for it.
+      options: Files of options for it.
       deps: Libraries whose headers they include.
       copts: More options.
     """

@@ -35,7 +35,8 @@ compile() {
   # The host's bits are compared with the device's.
   local options=(-std=c++17 -O3 -Xcompiler -ffp-contract=off)
   [[ $source == *_on_gpu.cc ]] &&
-    options=(--options-file tf_opt/cc/engines/gpu/nvcc.options -Xptxas -v)
+    options=(--options-file tf_opt/cc/engines/gpu/nvcc.options
+      --options-file tf_opt/cc/engines/gpu/architectures.options -Xptxas -v)
   nvcc "${options[@]}" "${@:3}" -Xcompiler -fPIC -I. "-I$out/include" \
     -c "$source" -o "$out/$object.o" 2>"$out/$object.log" || {
     cat "$out/$object.log" >&2

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_opt.python.ops import library
 
 # The lowest compute capability that the kernels are compiled for; see
-# tf_opt/cc/engines/gpu/nvcc.options.
+# tf_opt/cc/engines/gpu/architectures.options.
 COMPUTE_CAPABILITY = (8, 0)
 
 
