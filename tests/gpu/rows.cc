@@ -573,7 +573,7 @@ bool MergesRight(const Tables& tables, E element, unsigned bits) {
   *scale = 0.75;
   *enabled = true;
 
-  // The rows and their sums, and then nothing; wrong rows, if one is wrong.
+  // The rows and their sums, and then nothing; refused rows, if one is wrong.
   std::vector<GradientRows> rows(tables.size());
   const auto write = [&](bool found) {
     for (std::size_t i = 0; i < tables.size(); ++i) {
@@ -584,7 +584,7 @@ bool MergesRight(const Tables& tables, E element, unsigned bits) {
       for (int64_t k = 0; k < tables[i].entries(); ++k) {
         gradients[i].Write(k < count ? gradient.entries.row(firsts[k])
                            : found   ? gradients[i].unused
-                                     : -1,
+                                     : -gradients[i].unused - 1,
                            merged[i].rows, k);
       }
       std::fill(merged[i].sums + count * width,

@@ -59,6 +59,10 @@ struct GpuSlices {
 // An id of no row, which is no error: ops that merge slices fill up with it.
 template <typename Index>
 constexpr Index kUnusedRow = std::numeric_limits<Index>::max();
+// A bad id that the host was told of: these ops fill up with it if an id is
+// bad, so that what takes their results writes nothing.
+template <typename Index>
+constexpr Index kRefusedRow = std::numeric_limits<Index>::min();
 
 // An id outside of its table, told to the host where it can read it without a
 // wait.

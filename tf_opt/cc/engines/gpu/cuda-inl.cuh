@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tf_opt/cc/engines/gpu/gpu_batch.h"
 #include "tf_opt/cc/engines/gpu/gpu_work.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -113,6 +114,7 @@ class CudaDevice {
 
   template <int kBlocks = 1, typename Work>
   void Run(const Work& work, int64_t blocks) {
+    static_assert(sizeof(Work) <= kGpuArgumentBytes, "too large an argument");
     if (blocks == 0 || error_ != nullptr) return;
     RunWork<kBlocks>
         <<<static_cast<unsigned>(blocks), kGpuThreads, 0, stream_>>>(work);

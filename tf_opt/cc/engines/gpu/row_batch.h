@@ -43,6 +43,10 @@ struct RowTable {
   TF_OPT_RULE_INLINE bool IsUnused(int64_t id) const {
     return id == (slices.wide_ids ? kUnusedRow<int64_t> : kUnusedRow<int32_t>);
   }
+  TF_OPT_RULE_INLINE bool IsRefused(int64_t id) const {
+    return id ==
+           (slices.wide_ids ? kRefusedRow<int64_t> : kRefusedRow<int32_t>);
+  }
 
   DenseTensor<T> tensor;  // Its gradient are the values.
   GpuSlices slices;
@@ -283,6 +287,7 @@ TF_OPT_RULE_INLINE void ReportBadRow(const RowBatch<T>& batch,
   const int i = TensorOfTile(batch.entry_ends, batch.count, k);
   const RowTable<T>& table = batch.tables[i];
   const int64_t entry = k - batch.entry_begin(i);
+  if (table.IsRefused(table.IdOf(entry))) return;
   const bool has_values = entry < table.slices.count;
   report->has_values = has_values;
   report->row = table.IdOf(entry);

@@ -289,19 +289,15 @@ struct WriteMergedWork {
   MergedOutput<T> outputs[RowBatch<T>::kCapacity] = {};
 
  private:
-  // A bad row makes all rows bad: what takes the result must write nothing.
   TF_OPT_RULE_INLINE void Write(const RowPart& part, int64_t place,
                                 const StepRow<T>& row, bool bad) const {
     const RowTable<T>& table = step.batch.tables[part.i];
     const MergedOutput<T>& output = outputs[part.i];
     const int lane = part.lane;
-    const bool unused = row.row < 0 && !bad;
     if (lane == 0 && table.slices.wide_ids) {
-      static_cast<int64_t*>(output.rows)[place] =
-          unused ? kUnusedRow<int64_t> : row.row;
+      WriteRow(row.row, bad, static_cast<int64_t*>(output.rows) + place);
     } else if (lane == 0) {
-      static_cast<int32_t*>(output.rows)[place] =
-          unused ? kUnusedRow<int32_t> : static_cast<int32_t>(row.row);
+      WriteRow(row.row, bad, static_cast<int32_t*>(output.rows) + place);
     }
     for (int64_t c = lane; c < table.width; c += table.lanes()) {
       const V sum = row.gradient == nullptr
@@ -309,6 +305,13 @@ struct WriteMergedWork {
                         : Convert::Widen(row.gradient[c]) + V(0);
       output.sums[place * table.width + c] = Convert::Narrow(sum, T());
     }
+  }
+
+  template <typename Index>
+  TF_OPT_RULE_INLINE static void WriteRow(int64_t row, bool bad, Index* to) {
+    *to = bad       ? kRefusedRow<Index>
+          : row < 0 ? kUnusedRow<Index>
+                    : static_cast<Index>(row);
   }
 };
 
