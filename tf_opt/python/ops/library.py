@@ -184,6 +184,11 @@ def run_op(op_name: str, **arguments: Any) -> Any:
                 if isinstance(arguments[name], (int, float)):
                     arguments[name] = _eager_scalar(arguments[name], key)
         return op(**arguments)
+    # Kernels for GPUs take these from the host's memory. As a GPU's constants
+    # each step would copy them back, and wait for the steps before.
+    for name in {"seed", "table_rows"} & arguments.keys():
+        with tf.device("CPU"):
+            arguments[name] = tf.convert_to_tensor(arguments[name], tf.int64)
     # XLA can't compile it, so it must not be part of a cluster.
     with tf.xla.experimental.jit_scope(compile_ops=False):
         return op(**arguments)

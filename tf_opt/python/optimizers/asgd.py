@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from typing_extensions import Unpack
 
@@ -224,7 +225,7 @@ class _ASGDRule(UpdateRule):
     ) -> Scalars:
         """Returns the learning rate, the batch and the batches seen so far."""
         seen = tf.convert_to_tensor(self.seen)
-        batches = tf.range(seen.shape[0], dtype=tf.int64)
+        batches = np.arange(seen.shape[0])
         batch_index = self.batch_index()
         seen |= tf.equal(batches, batch_index)
         return {

@@ -233,7 +233,8 @@ class FusedOptimizer(KerasOptimizer):
             ValueError: If the optimizer was built without a variable, or `rows`
                 aren't integers or don't fit `variables`.
             TypeError: If `variables` contains anything but variables.
-            tf.errors.InvalidArgumentError: If a table doesn't have a row.
+            tf.errors.InvalidArgumentError: If a table doesn't have a row. On a
+                GPU the next call raises it.
         """
         if variables is None and rows is not None:
             raise ValueError(

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import coasting
@@ -42,7 +43,7 @@ def catch_up(
     if rows is not None and state.spec.waits_in_place:
         # Only decay moves them, and the tables know whether there was any.
         enabled = both(enabled, _has_decayed(state, variables))
-        if tf.executing_eagerly() and not enabled:
+        if enabled is False:
             return []
     are_sparse = [True] * len(variables)
     plan = plans.make(rule, settings, state, variables, are_sparse)
@@ -75,13 +76,14 @@ def catch_up(
     return ops
 
 
-def _has_decayed(
-    state: OptimizerState, variables: Sequence[Variable]
-) -> tf.Tensor:
+def _has_decayed(state: OptimizerState, variables: Sequence[Variable]) -> Flag:
     tables = [state.coasting[state.index_of(v)] for v in variables]
-    return tf.reduce_any(
-        [coasting.has_decayed(access.value_of(table)) for table in tables]
+    found = access.on_host(
+        tf.reduce_any(
+            [coasting.has_decayed(access.value_of(table)) for table in tables]
+        )
     )
+    return bool(found) if isinstance(found, np.bool_) else found
 
 
 def _no_slices(bucket: plans.Bucket) -> list[tf.IndexedSlices]:

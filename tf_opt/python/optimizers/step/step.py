@@ -109,8 +109,10 @@ class Step:
         self._awaited += self._context.check_numbers()
         for k, bucket in enumerate(plan.buckets):
             # A launch checks its rows before it writes, so those of the first
-            # bucket are left to it, unless rows are moved before it runs.
-            checks_itself = k == 0 and bucket.runs_op and bucket.sparse
+            # bucket are left to it, unless rows are moved before it runs. On a
+            # GPU those of each bucket are, as the host would wait for a check.
+            is_first = k == 0 or access.on_gpu(bucket.variables[0])
+            checks_itself = is_first and bucket.runs_op and bucket.sparse
             rows = not checks_itself or bool(state.working_copies)
             for i in bucket.positions:
                 self._awaited += gradients.check_when_run(

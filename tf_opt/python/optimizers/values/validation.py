@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional.rule_spec import ANY, NON_NEGATIVE, Range
 from tf_opt.python.keras_internals import Variable, is_overwritten_by_gradient
+from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import (
     are_rows,
     as_indices,
@@ -240,7 +241,7 @@ def as_rows(name: str, rows: Any, table: Variable) -> tf.Tensor:
     Raises:
         ValueError: If they aren't integers.
         tf.errors.InvalidArgumentError: If the table doesn't have a row, except
-            inside XLA.
+            inside XLA, and on a GPU, where the host would wait for the check.
     """
     if isinstance(rows, tf.SparseTensor):
         rows = rows.values
@@ -258,7 +259,7 @@ def as_rows(name: str, rows: Any, table: Variable) -> tf.Tensor:
             f"`{name}` must be integers. Received: {tensor.dtype.name}"
         )
     tensor = tf.reshape(as_indices(tensor, table), [-1])
-    if inside_xla():
+    if inside_xla() or access.on_gpu(table):
         return tensor
     check = tf.debugging.Assert(
         are_rows(tensor, table),

@@ -100,6 +100,11 @@ def on_host(x: tf.Tensor) -> np.generic | np.ndarray | tf.Tensor:
     return x if "GPU" in x.device else x.numpy()
 
 
+def on_gpu(variable: Variable) -> bool:
+    """Returns whether a variable is in a GPU's memory."""
+    return "GPU" in tf_variable(variable).device
+
+
 def in_all_replicas(condition: Flag) -> Flag:
     """Returns whether `condition` holds in every replica."""
     if not in_replica():
