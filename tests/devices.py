@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import tensorflow as tf
@@ -27,16 +27,8 @@ needs_gpu = pytest.mark.skipif(
 
 # Set by library_variants.sh: the CPU's kernels are the GPU's, emulated.
 EMULATED_GPU = os.environ.get("TF_OPT_TEST_EMULATED_GPU") == "1"
-
-# The custom ops for sparse gradients have kernels for CPUs only.
-HAS_SPARSE_KERNELS = not (EMULATED_GPU or GPUS)
-needs_sparse_kernels = pytest.mark.skipif(
-    not HAS_SPARSE_KERNELS, reason="a GPU has no kernels for sparse gradients"
-)
-sparse_implementations = pytest.mark.parametrize(
-    "implementation",
-    [pytest.param("custom_op", marks=needs_sparse_kernels), "composed"],
-)
+# Whether the kernels of the device that TensorFlow chooses are a GPU's.
+GPU_KERNELS = EMULATED_GPU or bool(GPUS)
 
 
 @contextlib.contextmanager
@@ -46,19 +38,29 @@ def refusal(
     capfd: pytest.CaptureFixture[str],
     *,
     is_of_a_number: bool,
+    table: str = "",
+    next_step: Callable[[], None] | None = None,
 ) -> Iterator[None]:
     """Expects that a kernel refuses its arguments with a message like this.
 
     A kernel of a GPU sees the numbers of a step only on the device: a wrong one
     can't become an exception. Then the device prints what is wrong, which
-    `capfd` captures, and writes nothing.
+    `capfd` captures, and writes nothing. After a wrong row of a `table`,
+    `next_step` raises the exception and writes nothing.
     """
+    named = message
+    if table:
+        named = message.replace("` must", rf"` \(of {table}\) must")
     if is_of_a_number and (EMULATED_GPU or device.startswith("GPU")):
         yield
         if device.startswith("GPU"):
             tf.test.experimental.sync_devices()
         printed = capfd.readouterr().out
         assert re.search(message, printed), printed
+        if next_step is not None:
+            named += ".*, in an earlier step on this GPU"
+            with pytest.raises(tf.errors.InvalidArgumentError, match=named):
+                next_step()
         return
     with pytest.raises(
         (
@@ -66,6 +68,6 @@ def refusal(
             tf.errors.InvalidArgumentError,
             tf.errors.FailedPreconditionError,
         ),
-        match=message,
+        match=named,
     ):
         yield

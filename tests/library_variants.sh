@@ -15,8 +15,8 @@ trap 'rm -rf "$temporary"' EXIT
 
 # What meets the kernels; the other tests are about Python, which is the same.
 # What runs none of them needs no other library.
-with_kernels=(tests/test_{measure,ops,ops_checks,sparse_errors}.py
-  tests/test_{update_rules,whole_step}.py)
+with_kernels=(tests/test_{measure,ops,ops_checks,update_rules,whole_step}.py
+  tests/test_{catch_up,lazy_mode,row_wise,sparse_errors,sparse_ops}.py)
 
 bazel build //tf_opt:binaries //tests:emulated_gpu/_tf_opt_ops.so
 say "Testing the kernels for GPUs, emulated on the CPU"
@@ -25,7 +25,9 @@ for library in "$temporary"/emulated/tf_opt/python/ops/libraries/*/*.so; do
   cp -f bazel-bin/tests/emulated_gpu/_tf_opt_ops.so "$library"
 done
 TF_OPT_TEST_EMULATED_GPU=1 PYTHONPATH=$temporary/emulated \
-  .venv/bin/pytest -m kernels -k "not composed" "$@" "${with_kernels[@]}"
+  .venv/bin/pytest -m kernels \
+  -k "not composed and not (catch_up and slow) and not ten_thousand" \
+  "$@" "${with_kernels[@]}"
 
 if ! command -v nvcc >/dev/null; then
   say "Skipped: nvcc was not found, so no build with CUDA is tested"

@@ -10,17 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from devices import (
-    HAS_SPARSE_KERNELS,
-    needs_sparse_kernels,
-    sparse_implementations,
-)
 from low_precision_cases import SETTINGS
 from registry import OPTIMIZERS, THOROUGH_MODES, pairwise, slow
 
 pytestmark = pytest.mark.kernels
 
-IMPLEMENTATION = "custom_op" if HAS_SPARSE_KERNELS else "composed"
 ROWS, WIDTH = 40, 3
 MODES = [
     (name, mode)
@@ -134,7 +128,7 @@ def test_equals_exact_training_if_rows_catch_up_before_reads(name, mode):
         return Run(name, mode, **arguments, **how).train(100, wrap=traced)
 
     exact = train(False)
-    found = train("catch_up", implementation=IMPLEMENTATION)
+    found = train("catch_up", implementation="custom_op")
     assert found.distance(exact) < 1e-6
     rests = exact.optimizer._state.spec.rests
     if rests and "weight_decay" not in arguments:
@@ -143,7 +137,6 @@ def test_equals_exact_training_if_rows_catch_up_before_reads(name, mode):
     assert train(True).distance(exact) > 0.1
 
 
-@sparse_implementations
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
@@ -268,7 +261,6 @@ STORAGE = {
 }
 
 
-@needs_sparse_kernels
 @pytest.mark.parametrize(
     ("name", "mode", "features", "storage"),
     pairwise(
@@ -331,7 +323,6 @@ GRADIENTS = {
 }
 
 
-@sparse_implementations
 @pytest.mark.parametrize("kind", GRADIENTS)
 def test_steps_of_other_kinds_are_not_missed(kind, implementation):
     def train(mode: Any) -> Run:

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from devices import GPUS
 from small_model import assert_close, assert_same, loaded, multi, state
 
 pytestmark = pytest.mark.kernels
@@ -382,7 +383,8 @@ def test_wrong_arguments_of_catch_up():
         optimizer.catch_up(embeddings())
     with pytest.raises(TypeError, match="must be variables"):
         optimizer.catch_up([1.0])
-    for wrap in (lambda f: f), tf.function:
+    # A GPU's kernel tells later: see test_sparse_errors.py.
+    for wrap in () if GPUS else ((lambda f: f), tf.function):
         with pytest.raises(
             tf.errors.InvalidArgumentError,
             match=rf"(?s)`rows\[0\]` .* \[0, 5\), .*{table.path}`.*1.*9",

@@ -1,7 +1,8 @@
 """On a GPU, if there is one; the tests of the registry then run there too."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,7 +12,7 @@ from tensorflow.python.framework import kernels
 from tf_opt.python.ops.calls import measure_gradients
 
 from devices import needs_gpu
-from registry import OPTIMIZERS, THOROUGH_MODES
+from registry import OPTIMIZERS, ROW_WISE_MODES, RULES, THOROUGH_MODES
 from small_model import assert_close, fit
 
 pytestmark = needs_gpu
@@ -88,7 +89,19 @@ def host_inputs(operation: tf.Operation) -> Iterator[tf.Tensor]:
                 yield tensor
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+def assert_takes_nothing_back(step: Callable, *arguments: tf.Tensor) -> None:
+    graph = tf.function(step).get_concrete_function(*arguments).graph
+    for operation in graph.get_operations():
+        for tensor in host_inputs(operation):
+            # TensorFlow has handles and int32 on the host anyway.
+            is_there = tensor.dtype in (tf.resource, tf.int32) or (
+                tensor.op.type == "Const" and "CPU" in tensor.device
+            )
+            assert is_there, f"{operation.type} waits for {tensor.name}"
+
+
+# The host asks whether AveragedSGD's averages are swapped in.
+@pytest.mark.parametrize("name", [x for x in OPTIMIZERS if x != "AveragedSGD"])
 def test_a_step_takes_nothing_back_to_the_host(name):
     under_test = OPTIMIZERS[name]
     variable = keras.Variable([1.0, 2.0])
@@ -96,13 +109,80 @@ def test_a_step_takes_nothing_back_to_the_host(name):
         implementation="custom_op", **under_test.modes["plain"]
     )
     optimizer.build([variable])
-    step = tf.function(lambda: optimizer.apply([tf.ones(2)], [variable]))
-    for operation in step.get_concrete_function().graph.get_operations():
-        for tensor in host_inputs(operation):
-            # Handles and constants are there anyway.
-            assert tensor.dtype == tf.resource or tensor.op.type == "Const", (
-                f"{operation.type} waits for {tensor.name}"
-            )
+    assert_takes_nothing_back(lambda: optimizer.apply([tf.ones(2)], [variable]))
+
+
+# ---- Tables. ----
+
+MODES = [*THOROUGH_MODES, *ROW_WISE_MODES]
+TABLES = pytest.mark.parametrize(
+    ("name", "mode", "lazy_mode"),
+    [
+        *((x, mode, False) for x, mode in MODES if x != "AveragedSGD"),
+        *((x, mode, True) for x, mode in MODES if OPTIMIZERS[x].has_lazy_mode),
+        *((x, "plain", "catch_up") for x in RULES if RULES[x].spec.coasts),
+    ],
+)
+
+
+def trained(
+    name: str, mode: str, lazy_mode: bool | str, dtype: str, **options: Any
+) -> tuple[list[keras.Variable], Callable]:
+    """Two tables with their state, and a step that looks rows up before it."""
+    random = np.random.default_rng(3)
+    tables = [
+        keras.Variable(random.normal(size=shape), dtype=dtype, name=name)
+        for name, shape, dtype in (
+            ("a", (40, 6), "float32"),
+            ("b", (9, 64), dtype),
+        )
+    ]
+    if lazy_mode:
+        options["lazy_mode"] = {"^[ab]$": lazy_mode}
+    optimizer = OPTIMIZERS[name].make(
+        0.125,
+        implementation="custom_op",
+        **{**OPTIMIZERS[name].modes[mode], **options},
+    )
+    optimizer.build(tables)
+
+    def step(rows: tf.Tensor, *values: tf.Tensor) -> None:
+        optimizer.catch_up(tables, [rows, rows])
+        slices = [
+            tf.IndexedSlices(tf.cast(x, table.dtype), rows)
+            for x, table in zip(values, tables, strict=True)
+        ]
+        optimizer.apply(slices, tables)
+
+    return [*tables, *optimizer.variables], step
+
+
+def batch(seed: int) -> list[tf.Tensor]:
+    """Rows, most of them several times, and their gradients."""
+    random = np.random.default_rng(seed)
+    values = [random.normal(size=(30, width)) for width in (6, 64)]
+    return [tf.constant(x) for x in (random.integers(0, 9, 30), *values)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@TABLES
+def test_tables_get_the_bits_of_the_cpu(name, mode, lazy_mode, dtype):
+    found = []
+    for device in ("CPU:0", "GPU:0"):
+        with tf.device(device):
+            variables, step = trained(name, mode, lazy_mode, dtype)
+            assert device in variables[0].value.device
+            for seed in range(5):
+                tf.function(step)(*batch(seed))
+        found.append([x.numpy().tobytes() for x in variables])
+    assert found[0] == found[1]
+
+
+@TABLES
+def test_a_step_of_tables_takes_nothing_back_to_the_host(name, mode, lazy_mode):
+    for options in ({}, {"global_clipnorm": 1.0}):
+        _, step = trained(name, mode, lazy_mode, "bfloat16", **options)
+        assert_takes_nothing_back(step, *batch(0))
 
 
 def test_measuring_takes_nothing_back_to_the_host():

@@ -8,11 +8,6 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from devices import (
-    HAS_SPARSE_KERNELS,
-    needs_sparse_kernels,
-    sparse_implementations,
-)
 from registry import RULES, slow
 from small_model import assert_close
 from trajectory import RUNS
@@ -48,7 +43,6 @@ def _table(dtype: str = "float32", name: str = "table") -> keras.Variable:
     return keras.Variable(value, dtype=dtype, name=name)
 
 
-@sparse_implementations
 @pytest.mark.parametrize(
     ("features", "name"),
     [
@@ -92,7 +86,7 @@ def test_rows_that_do_not_occur_are_neither_read_nor_written(
 @pytest.mark.parametrize(
     ("dtype", "implementation"),
     [
-        pytest.param("float64", "custom_op", marks=needs_sparse_kernels),
+        ("float64", "custom_op"),
         ("float32", "composed"),
     ],
 )
@@ -154,10 +148,7 @@ def test_any_number_of_rows_is_traced_once(lazy_mode):
             each.learning_rate = 0.1 / (1 + len(rows))
         step(slices.values, slices.indices)
         expected.apply([slices], [alone])
-        # TensorFlow's optimizer of graphs may reorder what is composed.
-        np.testing.assert_allclose(
-            table.numpy(), alone.numpy(), rtol=0 if HAS_SPARSE_KERNELS else 1e-6
-        )
+        np.testing.assert_array_equal(table.numpy(), alone.numpy())
     assert len(traced) == 1
 
 
@@ -177,7 +168,6 @@ def _moved(table: keras.Variable) -> list[int]:
     return (table.numpy() != 1).any(axis=1).nonzero()[0].tolist()
 
 
-@sparse_implementations
 def test_what_is_accumulated_loses_nothing(implementation):
     dense = np.zeros((ROWS, WIDTH), "float32")
     dense[6] = 1

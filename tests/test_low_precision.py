@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from devices import needs_sparse_kernels
 from low_precision_cases import masters_of, numbers
 from registry import OPTIMIZERS
 from trajectory import RUNS
@@ -250,7 +249,6 @@ def test_a_constraint_does_not_take_the_small_steps(constraint, implementation):
     assert np.abs(expected - [0.6, 0.8]).min() > 0.05
 
 
-@needs_sparse_kernels
 def test_a_row_that_does_not_occur_keeps_its_master(implementation):
     table = bfloat16([1.0], [2.0], [3.0])
     optimizer = descent(

@@ -9,7 +9,7 @@ import tf_opt
 from tensorflow.python.framework import op_def_registry
 from tf_opt.python.ops.calls import measure_gradients
 
-from devices import EMULATED_GPU, refusal
+from devices import refusal
 from op_cases import BATCHES, OPS, SHAPES, Launch, never_assigned
 from registry import quick_first
 from trajectory import RUNS
@@ -164,8 +164,6 @@ def test_a_tensor_read_before_the_step_does_not_change(name, device):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("name", OPS)
 def test_a_step_traced_before_xla_compiles_it_says_what_to_do(name, sparse):
-    if EMULATED_GPU and sparse:
-        pytest.skip("a build for GPUs has no such kernels")
     launch = Launch(name, shapes=((2, 3),) if sparse else SHAPES)
     if sparse:
         values = tf.constant([[0.5, 1.0, -2.0], [0.25, 0.125, 3.0]])

@@ -4,11 +4,10 @@ import sys
 
 import pytest
 
-from devices import needs_sparse_kernels
 from processes import python
 from registry import slow
 
-pytestmark = [pytest.mark.kernels, needs_sparse_kernels]
+pytestmark = pytest.mark.kernels
 
 # Runs by itself, as its address space is limited.
 _SCRIPT = """

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 
+from devices import GPUS
 from registry import quick_first
 from trajectory import RUNS
 
@@ -102,6 +103,8 @@ WRONG: dict[str, tuple[Any, Callable[[tf.Tensor], list[Any]]]] = {
     ),
 )
 def test_nothing_is_written(wrong, options, implementation, how):
+    if GPUS and wrong.startswith("row") and implementation == "custom_op":
+        pytest.skip("a GPU's kernel tells later: see test_sparse_errors.py")
     described, gradients = WRONG[wrong]
     variables = [
         keras.Variable(np.ones(shape), dtype=dtype, name=name)

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from devices import needs_sparse_kernels
 from op_cases import OPS, Op
 from small_model import assert_same, multi
 from trajectory import RUNS
@@ -41,7 +40,6 @@ def _accumulator(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
 
 
 @pytest.mark.kernels
-@needs_sparse_kernels
 @pytest.mark.parametrize("width", [1, 5, 64, 200, 1100, 20000])
 def test_rows_that_occur_get_the_bits_of_a_dense_gradient(width, how):
     def train(*, dense: bool) -> list[np.ndarray]:
@@ -162,7 +160,6 @@ def test_functional_form_checks_shapes():
 
 
 @pytest.mark.kernels
-@needs_sparse_kernels
 @pytest.mark.parametrize("shape", [(ROWS, WIDTH), (ROWS - 1,), ()])
 def test_ops_check_the_accumulators_shape(shape):
     table = tf.Variable(tf.ones([ROWS, WIDTH]))

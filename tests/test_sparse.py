@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from devices import needs_sparse_kernels
 from processes import python
 from registry import MODES, OPTIMIZERS
 
@@ -79,7 +78,6 @@ def test_repeated_rows_are_clipped_as_a_sum_and_by_keras_before(
 
 
 @pytest.mark.kernels
-@needs_sparse_kernels
 def test_a_gather_beside_steps_never_sees_half_of_one():
     # All elements stay equal from step to step.
     table = tf.Variable(tf.zeros([4096, 16]))

@@ -6,9 +6,11 @@ import pytest
 import tensorflow as tf
 import tf_opt
 from tf_opt.python.ops.calls import measure_gradients, merge_slices
+from tf_opt.python.optimizers.values import variables as access
 
-from devices import needs_sparse_kernels
+from devices import GPU_KERNELS, refusal
 from op_cases import OPS, Launch
+from small_model import assert_same
 from trajectory import RUNS
 
 pytestmark = pytest.mark.kernels
@@ -66,14 +68,68 @@ def test_a_number_has_no_rows():
         tf_opt.Adam(0.1, lazy_mode=True).apply([slices], [number])
 
 
+@pytest.mark.parametrize("wrong", [ROWS, -1, 2**40])
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ("indices", {"lazy_mode": False}),
+        ("indices", {"lazy_mode": True}),
+        # MergeSlices sees the rows first.
+        ("indices", {"lazy_mode": True, "clipnorm": 1.0}),
+        ("indices", {"gradient_accumulation_steps": 2}),
+        ("accumulated_rows", {"lazy_mode": {"table": "catch_up"}}),
+    ],
+    ids=str,
+)
+def test_a_row_that_a_table_lacks(
+    given, options, wrong, how, device, capfd, monkeypatch
+):
+    # As on a GPU, where only the op checks rows that are to catch up.
+    monkeypatch.setattr(access, "on_gpu", lambda _: True)
+    tables = [_table(), keras.Variable(tf.ones((7, WIDTH)), name="table_2")]
+    optimizer = tf_opt.Adam(0.1, implementation="custom_op", **options)
+    optimizer.build(tables)
+    values = tf.ones((2, WIDTH))
+
+    @RUNS[how]
+    def step(row: tf.Tensor) -> None:
+        rows = tf.stack([tf.constant(3, tf.int64), row])
+        if given == "accumulated_rows":
+            optimizer.catch_up(tables[0], rows)
+        else:
+            slices = tf.IndexedSlices(values, rows)
+            right = tf.IndexedSlices(values, tf.constant([4, 5], tf.int64))
+            optimizer.apply([slices, right], tables)
+
+    right, wrong = tf.constant([4, wrong], tf.int64)
+    step(right)
+    every = [x for x in [*tables, *optimizer.variables] if x.shape.rank]
+    before = [x.numpy() for x in every]
+    with refusal(
+        device,
+        rf"`{given}\[0\]` must be in \[0, {ROWS}\).* got {wrong}",
+        capfd,
+        is_of_a_number=True,
+        table="table",
+        next_step=lambda: step(right),
+    ):
+        step(wrong)
+    assert_same(every, before)
+    for _ in range(2):
+        step(right)
+    if given == "indices":
+        for table, old in zip(tables, before, strict=False):
+            assert (table.numpy() != old)[4].all()
+
+
 # ---- The ops. ----
 
 
-@needs_sparse_kernels
 def test_tables_that_cannot_be_have_no_rows(how):
     slices = [tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0]))]
     for counts, message in (
-        ([-1], r"`indices\[0\]` must be in \[0, -1\)"),
+        # A GPU's kernel begins with the number, and others with the rows.
+        ([-1], r"`indices\[0\]` must be in \[0, -1\)|`variables\[0\]` .* -1"),
         ([3, 3], "`table_rows` must have one element for each of the 1"),
     ):
         with pytest.raises(
@@ -82,8 +138,11 @@ def test_tables_that_cannot_be_have_no_rows(how):
             RUNS[how](lambda counts=counts: merge_slices(slices, counts))()
 
 
-@needs_sparse_kernels
-@pytest.mark.parametrize("rows", [[1, 1], [0, ROWS], [-1, 0], [1, 0], [0]])
+@pytest.mark.parametrize(
+    "rows",
+    # A GPU's kernel can't see the rows, only how many there are.
+    [[0], *([] if GPU_KERNELS else [[1, 1], [0, ROWS], [-1, 0], [1, 0]])],
+)
 def test_rows_to_measure_must_be_those_of_a_merged_gradient(rows):
     accumulator = tf.Variable(tf.zeros((ROWS, WIDTH)))
     with pytest.raises(
@@ -94,7 +153,6 @@ def test_rows_to_measure_must_be_those_of_a_merged_gradient(rows):
         measure_gradients([tf.ones((2, WIDTH))], rows=[rows])
 
 
-@needs_sparse_kernels
 def test_an_empty_table_that_is_too_wide_for_its_gradient():
     slots = {x: [tf.Variable(tf.zeros((0, 2**61)))] for x in ("m", "v")}
     table = tf.Variable(tf.zeros((0, 2**61)))
@@ -105,7 +163,6 @@ def test_an_empty_table_that_is_too_wide_for_its_gradient():
         )
 
 
-@needs_sparse_kernels
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_table_of_batches_with_impossible_rows(sparse):
     launch = Launch("asgd", [(3, 2)])

@@ -16,7 +16,6 @@ import tf_opt
 
 import trajectory
 from beside_numpy import Slices, Trained, tensor
-from devices import HAS_SPARSE_KERNELS
 from registry import (
     MODES,
     OPTIMIZERS,
@@ -241,8 +240,6 @@ def test_each_mode_in_each_type(name, mode, dtype, frame, device):
     large = frame and name == "Adam"
     shapes = ((17, 241), (100_001,) if large else (70,), (0,), ())
     has_op = tf_opt.build_info()["custom_ops"] == "loaded"
-    if "row_wise" in arguments:
-        has_op = HAS_SPARSE_KERNELS
     bits = []
     for implementation in ("custom_op" if has_op else "auto", "composed"):
         trained = Trained(
@@ -279,9 +276,7 @@ def test_all_features_together(
     under_test = OPTIMIZERS[name]
     if not under_test.has_lazy_mode:
         features.pop("lazy_mode", None)
-    if implementation == "custom_op" and (
-        how == "jit_compile" or not HAS_SPARSE_KERNELS
-    ):
+    if implementation == "custom_op" and how == "jit_compile":
         # The op where there is one, and else the composed one.
         implementation = "auto"
     placement = {"state_device": "CPU:0"} if where == "host" else {}
