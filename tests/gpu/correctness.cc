@@ -190,7 +190,7 @@ void CheckType(const std::string& dtype) {
       const Modes modes = {variant, own};
       WithRule<Description, ComputeType<T>>(variant, [&](auto rule) {
         using Rule = typename decltype(rule)::type;
-        // The composed implementation runs for tables on a GPU.
+        // rows.cc checks what is by row.
         if constexpr (!Rule::kRowWise) {
           CheckRule<T, Case, Rule>(Case::Name(modes) + ", " + dtype, modes);
         }

@@ -73,7 +73,8 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  // Does it once more, and waits.
+  // Does it once more, in a stream; or waits, too.
+  const char* operator()(void* stream);
   void Replay();
 
  private:

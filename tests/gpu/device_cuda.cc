@@ -70,8 +70,14 @@ Graph::~Graph() {
   cudaStreamDestroy(state_->stream);
 }
 
+const char* Graph::operator()(void* stream) {
+  RequireCuda(
+      cudaGraphLaunch(state_->executable, static_cast<cudaStream_t>(stream)));
+  return nullptr;
+}
+
 void Graph::Replay() {
-  RequireCuda(cudaGraphLaunch(state_->executable, state_->stream));
+  (*this)(state_->stream);
   RequireCuda(cudaStreamSynchronize(state_->stream));
 }
 

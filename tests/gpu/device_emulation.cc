@@ -43,6 +43,8 @@ Graph::Graph(const Work& work) : state_(new State{work}) {}
 
 Graph::~Graph() = default;
 
+const char* Graph::operator()(void* stream) { return state_->work(stream); }
+
 void Graph::Replay() { Require(state_->work(nullptr)); }
 
 float TimeOnDevice(int repetitions, const Work& work) {

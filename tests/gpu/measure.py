@@ -3,8 +3,8 @@
     python3 measure.py FOLDER [--rounds N]
 
 FOLDER holds the program `speed`. The workloads are those of `make bench`, and
-a larger one. Needs only Python; where its PyTorch sees the GPU, the table has
-the times of PyTorch's fused optimizers, too.
+a larger one, and gradients of some rows of a table. Needs only Python; where
+its PyTorch sees the GPU, the table has the times of PyTorch's optimizers, too.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def table(speed: Rows, fused: dict[tuple[str, str], float]) -> str:
     """The measurement in Markdown, beside PyTorch's milliseconds."""
     lines = [
         "| workload | optimizer | launches | ms | GB/s | copy, GB/s | share "
-        "| PyTorch fused, ms |",
+        "| PyTorch, ms |",
         "| :-- | :-- " + "| --: " * 6 + "|",
     ]
     for key, columns in speed.items():
@@ -64,6 +64,9 @@ def main() -> None:
     command = [str(arguments.folder.resolve() / "speed"), str(arguments.rounds)]
     print("==> Against a copy that moves as many bytes", flush=True)
     output = subprocess.run(
+        [*command, "--rows"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    output += subprocess.run(
         command,
         input="".join(
             f"{title}\t{' '.join(str(math.prod(shape)) for shape in tensors)}\n"
@@ -75,7 +78,12 @@ def main() -> None:
     ).stdout
     fused = {}
     if torch_fused.available():
-        print("==> PyTorch's fused optimizers", flush=True)
+        print("==> PyTorch's optimizers", flush=True)
+        for title, case in rows(output):
+            if case in torch_fused.ROW_OPTIMIZERS:
+                fused[title, case] = torch_fused.row_milliseconds(
+                    title, case, arguments.rounds
+                )
         for title, tensors in workloads().items():
             try:
                 times = torch_fused.milliseconds(tensors, arguments.rounds)

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -475,73 +476,58 @@ bool StepsAreRight(const Tables& tables, const How& how) {
 }
 
 template <typename Description>
-void ReportSteps(const char* what, const How& how, bool right) {
-  constexpr const char* kTypes[] = {"16", "b16", "32", "64"};
+void ReportSteps(const How& how, const char* what, bool right) {
   constexpr const char* kForms[] = {"dense", "exact", "lazy", "waiting"};
   Report(Case<Description>::Name(how.modes) + ", variant " +
-             std::to_string(how.modes.variant) + ", float" +
-             kTypes[static_cast<int>(how.element)] + ", " +
-             kForms[static_cast<int>(how.form)] + ", " + what,
+             std::to_string(how.modes.variant) + ", type " +
+             std::to_string(static_cast<int>(how.element)) + ", " +
+             kForms[static_cast<int>(how.form)] + what,
          right);
 }
 
-// All variants of a rule, stored in all ways.
-template <typename Description>
-void CheckRule(E element) {
-  unsigned turn = 0;
-  WithType(element, [&](auto zero) {
-    using T = decltype(zero);
-    for (int variant = 0; variant < kVariants<Description>; ++variant) {
-      WithRule<Description, ComputeType<T>>(variant, [&](auto tag) {
-        using Rule = typename decltype(tag)::type;
-        for (int f = !Rule::kRowWise; f < 3 + Description::kCoasts; ++f) {
-          How how = {static_cast<Form>(f), element, {variant}};
-          bool right = true;
-          for (const auto& [stored, framed] :
-               Pairs(AllStored<T, Rule>(), std::vector<bool>{false, true})) {
-            how.stored = stored;
-            how.framed = framed;
-            how.bits = turn % 8;
-            how.modes.own = turn++ % Case<Description>::kOwnModes;
-            right = StepsAreRight<Description>(kFew, how) && right;
-          }
-          ReportSteps<Description>("stored in all ways", how, right);
+// All variants of a rule, in all forms, stored in all ways; tables, gradients
+// and modes at random.
+template <typename Description, typename T>
+void CheckRule(E element, std::mt19937* random) {
+  const auto any = [random](int count) { return (*random)() % count; };
+  for (int variant = 0; variant < kVariants<Description>; ++variant) {
+    WithRule<Description, ComputeType<T>>(variant, [&](auto tag) {
+      using Rule = typename decltype(tag)::type;
+      for (int form = !Rule::kRowWise; form < 3 + Description::kCoasts;
+           ++form) {
+        How how = {static_cast<Form>(form), element, {variant}};
+        bool right = true;
+        for (const auto& [stored, framed] :
+             Pairs(AllStored<T, Rule>(), std::vector<bool>{false, true})) {
+          how.stored = stored;
+          how.framed = framed;
+          how.modes.own = any(Case<Description>::kOwnModes);
+          how.bits = any(kInfinite);
+          const Tables* const tables[] = {&kFew, &kFew,   &kFew,  &kFew,
+                                          &kFew, &kMixed, &kLong, &kMany};
+          if (brief && any(16) != 0) continue;
+          right = StepsAreRight<Description>(*tables[any(8)], how) && right;
         }
-      });
-    }
-  });
-}
-
-// All kinds of tables.
-template <typename Description>
-void CheckTables(E element, int variant, int first, int last) {
-  for (int f = first; f <= last; ++f) {
-    How how = {static_cast<Form>(f), element, {variant}};
-    bool right = true;
-    for (how.bits = 0; how.bits < 8; ++how.bits) {
-      how.framed = how.bits == 1 || how.bits == 6;
-      for (const Tables& tables : {kMixed, kLong, kMany}) {
-        if (brief && how.bits != 6) continue;
-        right = StepsAreRight<Description>(tables, how) && right;
+        ReportSteps<Description>(how, "", right);
       }
-    }
-    ReportSteps<Description>("all tables", how, right);
+    });
   }
 }
 
 // A wrong row at every place.
 template <typename Description>
-void CheckWrongRows(Form form, unsigned bits, int variant = 0) {
-  const How how = {form, E::kFloat, {variant}, bits};
+void CheckWrongRows() {
+  How how = {Description::kCoasts ? Form::kWaiting : Form::kExact, E::kFloat};
+  how.modes.variant = kVariants<Description> - 1;
   RowSteps<Description> steps(kMany, how);
-  steps.Set(AllFrames()[0], form != Form::kExact);
+  steps.Set(AllFrames()[0], /*lazy=*/Description::kCoasts);
   bool right = true;
   for (int i = 0; i < static_cast<int>(kMany.size()); ++i) {
     for (int64_t k = 0; k < kMany[i].entries(); ++k) {
       right = steps.Refuses(i, k, k % 2 == 0 ? kMany[i].rows : -1) && right;
     }
   }
-  ReportSteps<Description>("wrong rows", how, steps.IsRight() && right);
+  ReportSteps<Description>(how, ", wrong rows", steps.IsRight() && right);
 }
 
 // Merges gradients, and measures the merged ones beside accumulated ones.
@@ -633,6 +619,7 @@ bool MergesRight(const Tables& tables, E element, unsigned bits) {
 
 // More elements than 32 bits can count, in a table and in its gradient, whose
 // last entries have two rows. The CPU has a table of these alone.
+template <typename Sgd>
 void CheckLarge() {
   constexpr int64_t kWidth = 4096, kRows = 1 << 21, kCount = (1 << 19) + 3;
   constexpr int64_t kBytes = kWidth * sizeof(BFloat16);
@@ -679,38 +666,33 @@ void CheckLarge() {
 }
 
 void CheckAll() {
-  const auto types = {E::kHalf, E::kBFloat16, E::kFloat, E::kDouble};
-  ForEachRule([&](auto description) {
-    using Description = typename decltype(description)::type;
-    for (const E type : types) {
-      if (!brief) CheckRule<Description>(type);
-    }
+  std::mt19937 random;
+  const auto for_types = [](const auto& use) {
+    use(Half(), E::kHalf);
+    use(BFloat16(), E::kBFloat16);
+    use(float(), E::kFloat);
+    use(double(), E::kDouble);
+  };
+  ForEachRule([&](auto rule) {
+    using Description = typename decltype(rule)::type;
+    for_types([&](auto zero, E type) {
+      CheckRule<Description, decltype(zero)>(type, &random);
+    });
+    CheckWrongRows<Description>();
+    const bool is_sgd = std::strcmp(Description::kOp, "SGD") == 0;
+    if (is_sgd && !brief) CheckLarge<Description>();
   });
-  // From one form to another.
-  CheckTables<Adam>(E::kFloat, 0, 1, 3);
-  CheckTables<Adagrad>(E::kHalf, 1, 0, 2);
-  if (!brief) CheckTables<Sgd>(E::kBFloat16, 0, 1, 3);
-  if (!brief) CheckTables<Adagrad>(E::kDouble, 1, 0, 2);
-  CheckWrongRows<Adam>(Form::kWaiting, 0);
-  CheckWrongRows<Adam>(Form::kExact, 5);
-  CheckWrongRows<Adagrad>(Form::kLazy, 1, 1);
-  for (const E type : types) {
+  for_types([&](auto zero, E type) {
     bool right = true;
     for (unsigned bits = brief ? 13 : 0; bits < 16; ++bits) {
       for (const Tables& tables : {kMixed, kLong, kMany}) {
-        right =
-            WithType(type,
-                     [&](auto zero) {
-                       return MergesRight<decltype(zero)>(tables, type, bits);
-                     }) &&
-            right;
+        right = MergesRight<decltype(zero)>(tables, type, bits) && right;
       }
     }
     Report(
         "merges and measures, type " + std::to_string(static_cast<int>(type)),
         right);
-  }
-  if (!brief) CheckLarge();
+  });
 }
 
 }  // namespace

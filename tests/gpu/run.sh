@@ -34,7 +34,7 @@ compile() {
   local object=$1 source=$2
   # The host's bits are compared with the device's.
   local options=(-std=c++17 -O3 -Xcompiler -ffp-contract=off)
-  [[ $source == *_on_gpu.cc ]] &&
+  [[ $source == tf_opt/cc/engines/gpu/* ]] &&
     options=(--options-file tf_opt/cc/engines/gpu/nvcc.options
       --options-file tf_opt/cc/engines/gpu/architectures.options -Xptxas -v)
   nvcc "${options[@]}" "${@:3}" -Xcompiler -fPIC -I. "-I$out/include" \
@@ -53,21 +53,40 @@ if [[ ${1:-} == --compile-only ]]; then
 fi
 mkdir -p "$out/include/tf_opt/cc/rules"
 "$list" "$optimizers" >"$out/include/tf_opt/cc/rules/all_rules.h"
-engine=("measure tf_opt/cc/engines/gpu/measure_on_gpu.cc"
-  "device tests/gpu/device_cuda.cc")
+gpu=tf_opt/cc/engines/gpu cpu=tf_opt/cc/engines/cpu
+engine=("measure $gpu/measure_on_gpu.cc" "rows_on_gpu $gpu/rows_on_gpu.cc"
+  "row_sort $gpu/row_sort.cc" "device tests/gpu/device_cuda.cc"
+  "loops $cpu/loops.cc" "apply_on_cpu $cpu/apply_on_cpu.cc")
+# The CPU engine, as in cpu_targets.bzl.
+declare -A targets=([baseline]="")
+if [[ $(uname -m) == x86_64 ]]; then
+  targets[avx2]="-Xcompiler -mavx2,-mfma,-mf16c"
+  targets[avx512]="${targets[avx2]},-mavx512f,-mavx512bw,-mavx512dq,-mavx512vl"
+fi
+for target in "${!targets[@]}"; do
+  targets[$target]+=" -DTF_OPT_CPU_TARGET=$target"
+  engine+=("range_loops_$target $cpu/range_loops.cc ${targets[$target]}")
+done
 while read -r file rule; do
-  engine+=("$file tf_opt/cc/engines/gpu/apply_on_gpu.cc -DTF_OPT_RULE=$rule \
-    -include tf_opt/cc/rules/$file.h")
+  options="-DTF_OPT_RULE=$rule -include tf_opt/cc/rules/$file.h"
+  engine+=("$file $gpu/apply_on_gpu.cc $options"
+    "make_$file $cpu/make_rules.cc $options")
+  for target in "${!targets[@]}"; do
+    engine+=("${file}_$target $cpu/rule_loops.cc $options ${targets[$target]}")
+  done
 done < <("$list" --rows "$optimizers")
-programs=("correctness tests/gpu/correctness.cc" "speed tests/gpu/speed.cc")
+programs=("correctness tests/gpu/correctness.cc" "rows tests/gpu/rows.cc"
+  "speed tests/gpu/speed.cc")
 # shellcheck disable=SC2016 # The inner shell splits a job into its words.
 printf '%s\0' "${engine[@]}" "${programs[@]}" |
   xargs -0 -n 1 -P "$(nproc)" bash -euo pipefail -c 'compile $0'
 
 # Arrays or rules of a thread that aren't in registers make a step three times as
 # slow. (Of float64's a few numbers never fit.)
-if grep -A 2 'Function properties for .*ApplyGpuBatchI[^d]' "$out"/*.log |
-  grep ' bytes stack frame' | grep -v ' 0 bytes stack frame'; then
+kernels='Function properties for .*(DenseWorkINS_11CudaConvert|TakeRowsWorkINS_10CudaDevice)E[^d]'
+stacks=$(grep -hA 1 -E "$kernels" "$out"/*.log | grep ' bytes stack frame') ||
+  fail "the compiler's reports in $out name none of these kernels"
+if grep -v ' 0 bytes stack frame' <<<"$stacks"; then
   fail "these kernels have a stack; the compiler's reports are in $out"
 fi
 
@@ -75,36 +94,41 @@ objects=()
 for job in "${engine[@]}"; do
   objects+=("$out/${job%% *}.o")
 done
-for program in correctness speed; do
+for program in correctness rows speed; do
   nvcc -o "$out/$program" "$out/$program.o" "${objects[@]}"
 done
-say "Compiled $out/{correctness,speed}"
+say "Compiled $out/{correctness,rows,speed}"
 if [[ ${1:-} == --compile-only ]]; then
   exit
 fi
 
-say "Checking every rule, type and mode"
-status=0
-"$out/correctness" >"$out/correctness.log" || status=$?
-if ((status == 77)); then # There is no GPU, and it says so.
-  cat "$out/correctness.log"
-  exit
-elif ((status != 0)); then
-  grep -vE '^(ok|tf_opt:)' "$out/correctness.log" >&2 || true
-  fail "the engine is wrong on this GPU; all of it is in $out/correctness.log"
-fi
-grep -vE '^(ok|tf_opt:)' "$out/correctness.log"
-say "$(grep -c '^ok' "$out/correctness.log") checks passed"
+for program in correctness rows; do
+  say "Checking every rule, type and mode: $program"
+  log=$out/$program.log status=0
+  "$out/$program" >"$log" || status=$?
+  if ((status == 77)); then # There is no GPU, and it says so.
+    cat "$log"
+    exit
+  elif ((status != 0)); then
+    grep -vE '^(ok|tf_opt:)' "$log" >&2 || true
+    fail "the engine is wrong on this GPU; all of it is in $log"
+  fi
+  grep -vE '^(ok|tf_opt:)' "$log"
+  say "$(grep -c '^ok' "$log") checks passed"
+done
 
 if command -v compute-sanitizer >/dev/null; then
-  for tool in memcheck initcheck; do
-    say "Checking memory accesses: compute-sanitizer --tool $tool"
+  # What rows.cc shares with the host, initcheck doesn't know.
+  for check in memcheck/correctness initcheck/correctness memcheck/rows \
+    racecheck/rows; do
+    tool=${check%/*} program=${check#*/} log=$out/${check/\//_}.log
+    say "Checking $program: compute-sanitizer --tool $tool"
     compute-sanitizer --tool "$tool" --error-exitcode 1 \
-      "$out/correctness" --brief >"$out/$tool.log" 2>&1 || {
-      grep -vE '^(ok|tf_opt:)' "$out/$tool.log" | head -n 40 >&2
-      fail "compute-sanitizer found something; all of it is in $out/$tool.log"
+      "$out/$program" --brief >"$log" 2>&1 || {
+      grep -vE '^(ok|tf_opt:)' "$log" | head -n 40 >&2
+      fail "compute-sanitizer found something; all of it is in $log"
     }
-    tail -n 1 "$out/$tool.log"
+    tail -n 1 "$log"
   done
 else
   say "compute-sanitizer was not found: memory accesses are not checked"

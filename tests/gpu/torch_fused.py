@@ -1,9 +1,10 @@
-"""PyTorch's fused optimizers on a GPU, if there is a PyTorch that sees one."""
+"""PyTorch's optimizers on a GPU, if there is a PyTorch that sees one."""
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 try:
@@ -20,6 +21,11 @@ _OPTIMIZERS = {
     "AdamAmsgrad, all slots": ("Adam", {"capturable": True, "amsgrad": True}),
     "SGD": ("SGD", {}),
     "SGD, all slots": ("SGD", {"momentum": 0.9}),
+}
+ROW_OPTIMIZERS = {
+    "AdamAmsgrad, lazy": "SparseAdam",
+    "Adagrad, lazy": "Adagrad",
+    "SGD, lazy": "SGD",
 }
 _REPETITIONS = 20
 
@@ -59,12 +65,39 @@ def _time(optimizer: torch.optim.Optimizer, rounds: int) -> float:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         optimizer.step()
+    return _median(graph.replay, rounds)
+
+
+def row_milliseconds(title: str, case: str, rounds: int) -> float:
+    """Returns the median time of a step on some rows, as speed.cc calls it.
+
+    Such a step waits for the device, so no graph can hold it.
+    """
+    numbers, kind = re.match(r"(.*\d) (\D+)", title).groups()
+    rows, width, count = map(int, re.findall(r"\d+", numbers))
+    x = torch.rand(_REPETITIONS, count, device="cuda", dtype=torch.float64)
+    ranks = {"uniform": rows * x, "zipf": rows**x - 1}.get(kind, 7 + 0 * x)
+    ids = iter((ranks.long() * 6180339 % rows).repeat(rounds + 1, 1))
+    values = torch.rand(count, width, device="cuda")
+    table = torch.nn.Parameter(torch.rand(rows, width, device="cuda"))
+    optimizer = getattr(torch.optim, ROW_OPTIMIZERS[case])([table], lr=1e-3)
+
+    def step() -> None:
+        table.grad = torch.sparse_coo_tensor(
+            next(ids)[None], values, table.shape, check_invariants=False
+        )
+        optimizer.step()
+
+    return _median(step, rounds)
+
+
+def _median(step: Callable[[], None], rounds: int) -> float:
     times = []
     for _ in range(rounds + 1):  # The first one warms up.
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         for _ in range(_REPETITIONS):
-            graph.replay()
+            step()
         end.record()
         end.synchronize()
         times.append(begin.elapsed_time(end) / _REPETITIONS)
