@@ -90,10 +90,10 @@ struct SumRowsWork {
         bool has_values[kRowsAhead];
         TF_OPT_UNROLL
         for (int a = 0; a < kRowsAhead; ++a) {
-          more = k + a < entries.count && entries.keys[k + a] == key;
-          const int64_t position =
-              more ? entries.positions[k + a] : table.slices.count;
-          has_values[a] = position < table.slices.count;
+          const bool in = k + a < entries.count;
+          more = (in ? entries.keys[k + a] : ~key) == key;
+          const int64_t position = in ? entries.positions[k + a] : 0;
+          has_values[a] = more && position < table.slices.count;
           if (has_values[a]) rows[a].Load(values + position * table.width + c);
         }
         TF_OPT_UNROLL

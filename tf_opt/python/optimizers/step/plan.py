@@ -270,12 +270,9 @@ class _Planner:
             )
         if lazy:
             return True, lazy
-        # Without an op for sparse gradients, a dense one gives the same result.
-        sparse = self._can_run(op.for_slices.name, variable)
-        if self._only_rows_change:
-            # Or composed, if that runs anyway.
-            lazy = sparse = sparse or not self._can_run(op.name, variable)
-        return sparse, lazy
+        # Where no other row changes, composed steps are lazy, too.
+        sparse = self._only_rows_change or self._can_run(op.name, variable)
+        return sparse, self._only_rows_change
 
     def _can_run(self, op_name: str, variable: tf.Variable) -> bool:
         dtype, device = variable.dtype, variable.device
