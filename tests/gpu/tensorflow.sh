@@ -4,8 +4,8 @@
 #   tests/gpu/tensorflow.sh [PYTEST ARGUMENTS...]
 #
 # makes the GPU wheel, installs it into build/gpu/venv beside the TensorFlow that
-# uses GPUs (some gigabytes, with its CUDA libraries), runs the tests there and
-# compares trainings with `state_device` and without.
+# uses GPUs (some gigabytes, with its CUDA libraries), runs the tests there,
+# measures steps and compares trainings with `state_device` and without.
 # Says so and stops where there is no NVIDIA driver.
 set -euo pipefail
 unset CDPATH
@@ -32,7 +32,8 @@ version=$(.venv/bin/python -c 'import tensorflow; print(tensorflow.__version__)'
 "$venv/bin/python" -I -m tf_opt
 say "Testing on the CPU and on the GPU"
 "$venv/bin/pytest" "$@"
-say "Timing Adam's step"
+say "Timing steps of tables, and Adam's of whole models"
+"$venv/bin/python" tests/gpu/tensorflow_steps.py --tables
 "$venv/bin/python" tests/gpu/tensorflow_steps.py
 say "Training with state_device and without"
 "$venv/bin/python" examples/offload.py
