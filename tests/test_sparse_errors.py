@@ -76,6 +76,7 @@ def test_a_number_has_no_rows():
         ("indices", {"lazy_mode": True}),
         # MergeSlices sees the rows first.
         ("indices", {"lazy_mode": True, "clipnorm": 1.0}),
+        ("indices", {"lazy_mode": False, "clipnorm": 1.0}),
         ("indices", {"gradient_accumulation_steps": 2}),
         ("accumulated_rows", {"lazy_mode": {"table": "catch_up"}}),
     ],
