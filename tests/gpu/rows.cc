@@ -155,6 +155,7 @@ struct Gradient {
     for (int64_t at = 0; at < table.count * table.width; ++at) {
       const int64_t k = at / table.width;
       const double size = bits & kInfinite && k == 5 ? INFINITY
+                          : at % 13 == 7             ? 0
                           : k % 2 == 0 ? 4096 + 4096 * Unit(at % table.width)
                                        : 0x1p-8 + 0x1p-8 * Unit(at);
       Put(k % 4 < 2 ? size : -size, element, values, at);
