@@ -5,7 +5,7 @@
 //
 //   rows [--brief]
 //
-// --brief takes one rule of each kind, for compute-sanitizer. run.sh builds and
+// --brief takes a few of these steps, for compute-sanitizer. run.sh builds and
 // runs it.
 #include <algorithm>
 #include <cmath>
