@@ -3,6 +3,8 @@
 Import it before TensorFlow: some versions of torch crash otherwise.
 """
 
+from __future__ import annotations
+
 import ctypes
 import itertools
 from collections.abc import Callable, Sequence

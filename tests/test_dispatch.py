@@ -94,37 +94,6 @@ def test_auto_chooses_the_custom_op_where_there_is_a_kernel():
         )
 
 
-def test_lazily_nothing_runs_where_there_is_no_sparse_kernel(monkeypatch):
-    # As on a GPU.
-    registered = tensorflow_internals.registered_kernels
-    monkeypatch.setattr(
-        tensorflow_internals,
-        "registered_kernels",
-        lambda op: frozenset() if "Sparse" in op else registered(op),
-    )
-    variables = [keras.Variable(tf.ones((4, 2))), keras.Variable([1.0])]
-    gradients = [
-        tf.IndexedSlices(tf.ones((1, 2)), tf.constant([1])),
-        tf.ones(1),
-    ]
-    for lazy_mode, in_use in (
-        (False, "custom_op"),
-        (True, "custom_op and composed"),
-    ):
-        optimizer = tf_opt.Adam(0.1, lazy_mode=lazy_mode)
-        optimizer.apply(gradients, variables)
-        assert optimizer.implementation_in_use == in_use
-    np.testing.assert_allclose(variables[0][:, 0], [1, 0.8, 1, 1], rtol=1e-6)
-    with pytest.raises(
-        RuntimeError,
-        match="can't run TfOpt>ResourceSparseApplyAdamAmsgrad: it has no .PU "
-        'kernel for float32. Use implementation="auto" or "composed"',
-    ):
-        tf_opt.Adam(lazy_mode=True, implementation="custom_op").apply(
-            gradients, variables
-        )
-
-
 def test_inside_xla_auto_composes_and_custom_op_says_why():
     variable = keras.Variable([1.0])
     assert OP not in ops_of(tf_opt.Adam(), variable, jit_compile=True)

@@ -39,7 +39,7 @@ class WrongRowReport {
     *place = place_;
     if (place_->table == 0) return absl::OkStatus();
     const BadRow bad = *place_;
-    *place_ = {};
+    place_->table = 0;
     const WrongRow wrong = {bad.has_values ? "indices" : "accumulated_rows",
                             bad.row, bad.at};
     const absl::Status error = wrong.Error(attributes, bad.table - 1, bad.rows);

@@ -83,8 +83,8 @@ Sums the repeated rows of many gradients that are slices, in one launch.
 
 Rows are summed in the order of their occurrence, in float32 or float64, and
 rounded once. On a GPU the results have as many rows as indices and
-accumulated_rows together: at their end, rows that are the greatest number of
-their type, with sums of zero, which ops on a GPU leave out.
+accumulated_rows together: at their end, rows that are 1 less than the greatest
+number of their type, with sums of zero, which ops on a GPU leave out.
 
 gradients: The values of the slices, of one type.
 indices: The row of each of the values, a vector for each gradient.

@@ -57,12 +57,13 @@ struct GpuSlices {
 };
 
 // An id of no row, which is no error: ops that merge slices fill up with it.
+// (Not the greatest number, nor below the least: casts make those of NaNs.)
 template <typename Index>
-constexpr Index kUnusedRow = std::numeric_limits<Index>::max();
+constexpr Index kUnusedRow = std::numeric_limits<Index>::max() - 1;
 // A bad id that the host was told of: these ops fill up with it if an id is
 // bad, so that what takes their results writes nothing.
 template <typename Index>
-constexpr Index kRefusedRow = std::numeric_limits<Index>::min();
+constexpr Index kRefusedRow = std::numeric_limits<Index>::min() + 1;
 
 // An id outside of its table, told to the host where it can read it without a
 // wait.

@@ -287,7 +287,8 @@ TF_OPT_RULE_INLINE void ReportBadRow(const RowBatch<T>& batch,
   const int i = TensorOfTile(batch.entry_ends, batch.count, k);
   const RowTable<T>& table = batch.tables[i];
   const int64_t entry = k - batch.entry_begin(i);
-  if (table.IsRefused(table.IdOf(entry))) return;
+  // The host takes the first report and only then clears it.
+  if (table.IsRefused(table.IdOf(entry)) || report->table != 0) return;
   const bool has_values = entry < table.slices.count;
   report->has_values = has_values;
   report->row = table.IdOf(entry);

@@ -65,7 +65,7 @@ class RowPlan {
     take(&all.other_positions, entries);
     take(&all.long_segments, entries / kLongSegment);
     memory.clear();
-    std::size_t room_bytes = 0;
+    sort_room_bytes = 0;
     for (RowBatch<T>& batch : batches) {
       RowMemory& own = memory.emplace_back(all);
       own.long_count = all.bad + memory.size();
@@ -79,9 +79,10 @@ class RowPlan {
         RowTable<T>& table = batch.tables[i];
         take(&table.sums, table.slices.count * table.width);
       }
-      room_bytes = std::max(room_bytes, SortRoomBytes(batch.entries()));
+      sort_room_bytes =
+          std::max(sort_room_bytes, SortRoomBytes(batch.entries()));
     }
-    take(&sort_room, room_bytes);
+    take(&sort_room, sort_room_bytes);
     return bytes;
   }
 
@@ -103,6 +104,7 @@ class RowPlan {
   std::vector<RowMemory> memory;  // Of each batch.
   int64_t entries = 0;
   char* sort_room = nullptr;
+  std::size_t sort_room_bytes = 0;
 
  private:
   const bool marks_;

@@ -32,10 +32,10 @@ std::size_t SortRoomBytes(int64_t count) {
 
 const char* SortKeys(int64_t count, int bits, uint32_t** keys,
                      uint32_t** other_keys, uint32_t** positions,
-                     uint32_t** other_positions, void* room, void* stream) {
+                     uint32_t** other_positions, void* room, std::size_t bytes,
+                     void* stream) {
   Numbers all_keys(*keys, *other_keys);
   Numbers all_positions(*positions, *other_positions);
-  std::size_t bytes = SortRoomBytes(count);
   const cudaError_t error = cub::DeviceRadixSort::SortPairs(
       room, bytes, all_keys, all_positions, static_cast<int>(count), 0, bits,
       static_cast<cudaStream_t>(stream));
@@ -47,8 +47,7 @@ const char* SortKeys(int64_t count, int bits, uint32_t** keys,
 }
 
 const char* AddUpTo(int64_t count, const uint32_t* numbers, uint32_t* sums,
-                    void* room, void* stream) {
-  std::size_t bytes = SortRoomBytes(count);
+                    void* room, std::size_t bytes, void* stream) {
   return ErrorOf(cub::DeviceScan::InclusiveSum(
       room, bytes, numbers, sums, static_cast<int>(count),
       static_cast<cudaStream_t>(stream)));
@@ -69,7 +68,7 @@ std::size_t SortRoomBytes(int64_t) { return 1; }
 
 const char* SortKeys(int64_t count, int bits, uint32_t** keys,
                      uint32_t** other_keys, uint32_t** positions,
-                     uint32_t** other_positions, void*, void*) {
+                     uint32_t** other_positions, void*, std::size_t, void*) {
   const uint32_t mask = bits < 32 ? (1u << bits) - 1 : ~0u;
   std::vector<int64_t> order(count);
   std::iota(order.begin(), order.end(), 0);
@@ -86,7 +85,7 @@ const char* SortKeys(int64_t count, int bits, uint32_t** keys,
 }
 
 const char* AddUpTo(int64_t count, const uint32_t* numbers, uint32_t* sums,
-                    void*, void*) {
+                    void*, std::size_t, void*) {
   std::partial_sum(numbers, numbers + count, sums);
   return nullptr;
 }

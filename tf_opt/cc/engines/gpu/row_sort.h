@@ -7,7 +7,7 @@
 
 namespace tf_opt {
 
-// Bytes of device memory that each of these needs as `room`.
+// Bytes of device memory that each of these needs as `room`, at least.
 std::size_t SortRoomBytes(int64_t count);
 
 // Sorts keys of so many bits with their positions, stably, in the stream's
@@ -15,11 +15,12 @@ std::size_t SortRoomBytes(int64_t count);
 // the host knows at once.
 const char* SortKeys(int64_t count, int bits, uint32_t** keys,
                      uint32_t** other_keys, uint32_t** positions,
-                     uint32_t** other_positions, void* room, void* stream);
+                     uint32_t** other_positions, void* room, std::size_t bytes,
+                     void* stream);
 
 // Writes for each number the sum of all up to it.
 const char* AddUpTo(int64_t count, const uint32_t* numbers, uint32_t* sums,
-                    void* room, void* stream);
+                    void* room, std::size_t bytes, void* stream);
 
 }  // namespace tf_opt
 

@@ -221,12 +221,13 @@ struct CatchUpWork {
       if (row.row >= 0) CatchUp(part, row.row);
     }
     if (block >= kBlocksOverAllRows) return;
-    const int64_t blocks = step.batch.row_block_ends[step.batch.count - 1];
-    for (; block < blocks; block += kBlocksOverAllRows) {
-      part = PartOfThread(step.batch, Rows::kAll, block, thread);
-      for (; part.k < part.end; part.k += part.stride) {
-        if (!step.memory.waits[part.i].all_catch_up) break;
-        CatchUp(part, part.k);
+    const int64_t* const ends = step.batch.row_block_ends;
+    for (int i = 0; i < step.batch.count; ++i) {
+      if (!step.memory.waits[i].all_catch_up) continue;
+      for (int64_t b = (i == 0 ? 0 : ends[i - 1]) + block; b < ends[i];
+           b += kBlocksOverAllRows) {
+        part = PartOfThread(step.batch, Rows::kAll, b, thread);
+        for (; part.k < part.end; part.k += part.stride) CatchUp(part, part.k);
       }
     }
   }

@@ -44,13 +44,15 @@ void SortAndSum(RowPlan<T>* plan, BadRow* report, Device* device) {
     if (device->error() == nullptr) {
       device->Note(SortKeys(batch.entries(), bits, &own.keys, &own.other_keys,
                             &own.positions, &own.other_positions,
-                            plan->sort_room, device->stream()));
+                            plan->sort_room, plan->sort_room_bytes,
+                            device->stream()));
     }
     const RowStep<T> step = plan->StepOf(b);
     device->template Run<4>(SumRowsWork<Device, T>{step, entries, report},
                             plan->EntryBlocks(batch));
     int64_t columns = 1;
     for (int i = 0; i < batch.count; ++i) {
+      if (batch.entries_of(i) <= kLongSegment) continue;
       columns = std::max(columns, batch.tables[i].width);
     }
     constexpr int64_t kColumns = SumLongRowsWork<Device, T>::kColumns;
@@ -112,7 +114,8 @@ const char* MergeSlicesGpu(const std::vector<GpuSlices>& slices,
                BlocksOf(batch.entries()));
     if (device.error() == nullptr) {
       device.Note(AddUpTo(batch.entries(), step.memory.other_keys,
-                          step.memory.other_positions, plan.sort_room, stream));
+                          step.memory.other_positions, plan.sort_room,
+                          plan.sort_room_bytes, stream));
     }
     WriteMergedWork<GpuDevice, T> work = {step, step.memory.other_positions};
     std::copy_n(outputs.begin() + batch.first, batch.count, work.outputs);

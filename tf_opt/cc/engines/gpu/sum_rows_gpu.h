@@ -31,7 +31,8 @@ struct SumRowsWork {
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
     const uint32_t bad = *step.memory.bad;
     if (bad != 0) {
-      if (block == 0 && thread == 0) {
+      const GpuStepHeader* const header = step.memory.header;
+      if (block == 0 && thread == 0 && (header == nullptr || header->writes)) {
         ReportBadRow<Device>(step.batch, all_entries, bad, report);
       }
       return;
@@ -148,15 +149,18 @@ struct SumLongRowsWork {
       const RowTable<T>& table = batch.tables[i];
       const uint32_t* const keys = memory.keys + first;
       positions_ = memory.positions + first;
-      // Those without values are the last ones.
-      count_ = FirstNotLess(
-          positions_,
-          FirstNotLess(keys, batch.entry_ends[i] - first, keys[0] + 1),
-          static_cast<uint32_t>(table.slices.count));
       width_ = table.width;
       const int64_t column = part % tiles * kColumns;
       columns_ = width_ - column < kColumns ? width_ - column : kColumns;
-      if (columns_ <= 0) count_ = 0;
+      // Those without values are the last ones. Narrow tables have no columns
+      // in the widest one's tiles.
+      count_ =
+          columns_ <= 0
+              ? 0
+              : FirstNotLess(positions_,
+                             FirstNotLess(keys, batch.entry_ends[i] - first,
+                                          keys[0] + 1),
+                             static_cast<uint32_t>(table.slices.count));
       values_ = table.tensor.gradient() + column;
       sum_ = table.sums + positions_[0] * width_ + column;
       in_chunks_ = width_ * sizeof(T) % sizeof(Chunk) == 0 &&
@@ -231,11 +235,29 @@ struct SumLongRowsWork {
 
     TF_OPT_RULE_INLINE void LoadElements(int64_t stage, Stage* to) const {
       const int64_t rows = count_ - stage * kRows;
-      for (int e = loader_; e < kRows * kColumns; e += kLoaders) {
-        const int r = e / kColumns;
-        const int c = e % kColumns;
-        if (r >= rows || c >= columns_) continue;
-        to->rows[r][c] = values_[positions_[stage * kRows + r] * width_ + c];
+      // Each loop requests all its elements before the next needs the first.
+      constexpr int kAhead = 8;
+      for (int at = loader_; at < kRows * kColumns; at += kAhead * kLoaders) {
+        const auto row = [&](int j) { return (at + j * kLoaders) / kColumns; };
+        const auto column = [&](int j) {
+          return (at + j * kLoaders) % kColumns;
+        };
+        int64_t next[kAhead] = {};
+        T elements[kAhead] = {};
+        TF_OPT_UNROLL
+        for (int j = 0; j < kAhead; ++j) {
+          if (row(j) < rows) next[j] = positions_[stage * kRows + row(j)];
+        }
+        TF_OPT_UNROLL
+        for (int j = 0; j < kAhead; ++j) {
+          if (row(j) < rows && column(j) < columns_) {
+            elements[j] = values_[next[j] * width_ + column(j)];
+          }
+        }
+        TF_OPT_UNROLL
+        for (int j = 0; j < kAhead; ++j) {
+          to->rows[row(j)][column(j)] = elements[j];
+        }
       }
     }
 
