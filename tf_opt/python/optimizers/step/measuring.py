@@ -122,10 +122,11 @@ def _sums_of_rows(
     accumulator: Variable, merged: tf.IndexedSlices, scale: Scalar
 ) -> tf.Tensor:
     """Returns the rows of a merged gradient, accumulated."""
-    # On a GPU there are rows that the table doesn't have.
-    count = tf.cast(accumulator.shape[0], merged.indices.dtype)
-    has = (merged.indices >= 0) & (merged.indices < count)
-    rows = tf.where(has, merged.indices, tf.zeros_like(merged.indices))
+    # On a GPU there are rows that the table doesn't have; and the host, for
+    # which the device would wait, compares int32 numbers there.
+    rows = tf.cast(merged.indices, tf.int64)
+    has = (rows >= 0) & (rows < accumulator.shape[0])
+    rows = tf.where(has, rows, tf.zeros_like(rows))
     sums = step_frame.accumulate(
         access.read_rows(accumulator, rows), merged.values, scale
     )
