@@ -1,231 +1,895 @@
-// Every rule, variable type and mode on a GPU, with all that may surround a
-// rule and state of every type, step by step: the bits must be those of the
-// same step on the host. Steps are launched, and replayed by a CUDA graph. Then
-// wrong numbers, many tensors, tensors of more than 2^31 elements, and what is
-// measured of gradients.
+// Steps on a GPU beside the CPU engine's: every rule, variable type and mode
+// with all that may surround a rule, dense and over rows of tables. All bits
+// must be the same, also those between arrays. Steps are launched, or replayed
+// by a CUDA graph. Then wrong numbers and rows, merged gradients and measures,
+// and more elements than 32 bits can count. Emulated, the order of the threads
+// changes from launch to launch.
 //
 //   correctness [--quick | --brief]
 //
 // --quick leaves out the tensors that take a machine without a GPU too long,
-// --brief besides these some steps and the modes that choose no other kernel,
-// for compute-sanitizer. run.sh builds and runs it.
+// --brief most of the steps, too, for compute-sanitizer. run.sh builds and runs
+// it.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "tests/gpu/cases.h"
 #include "tests/gpu/device.h"
-#include "tests/gpu/launch.h"
-#include "tests/gpu/measures.h"
-#include "tests/gpu/steps.h"
+#include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
+#include "tf_opt/cc/engines/cpu/measure_cpu.h"
+#include "tf_opt/cc/engines/cpu/merge_cpu.h"
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
+#include "tf_opt/cc/engines/gpu/emulated_convert-inl.h"
+#include "tf_opt/cc/engines/gpu/gpu_batch.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
 #include "tf_opt/cc/engines/testing/measure_model.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/all_rules.h"
-#include "tf_opt/cc/rules/description.h"
 
 namespace tf_opt {
 namespace {
 
+using E = ElementType;
+
 bool quick = false;
 bool brief = false;
 
-template <typename Use>
-void ForEachType(const Use& use) {
-  use(Half(), "float16");
-  use(BFloat16(), "bfloat16");
-  use(float(), "float32");
-  use(double(), "float64");
+std::mt19937_64 random_bits;
+int Any(int count) { return random_bits() % count; }
+
+// Memory of the host and the device, with poison between arrays.
+class Memory {
+ public:
+  // Returns a new array; null if it is empty, as TensorFlow's are.
+  template <typename N>
+  N* New(int64_t count, bool misaligned = false, int64_t size = sizeof(N)) {
+    if (count == 0) return nullptr;
+    const int64_t begin = (used_ + 127) / 64 * 64 + (misaligned ? size : 0);
+    const int64_t end = begin + count * size;
+    Require(end + 64 < kBytes ? nullptr : "too little memory");
+    std::memset(at(used_), 0xff, end + 64 - used_);
+    used_ = end;
+    return static_cast<N*>(static_cast<void*>(at(begin)));
+  }
+  void Clear() { used_ = 0; }
+
+  // Returns whether both write the same bits; the launch has a workspace of so
+  // many bytes. A CUDA graph replays every third one.
+  template <typename OnHost, typename Launch>
+  bool WriteTheSame(const OnHost& on_host, int64_t bytes,
+                    const Launch& launch) {
+    const int64_t end = used_ + 64;
+    const std::string before(at(0), end);
+    on_host();
+    const std::string expected(at(0), end);
+    std::copy(before.begin(), before.end(), at(0));
+    char* const workspace = New<char>(bytes + 1);
+    NextThreadOrder();
+    const Work work = [&](void* stream) { return launch(workspace, stream); };
+    if (++launched_ % 3 == 0) {
+      Graph(work).Replay();
+    } else {
+      Require(work(nullptr));
+    }
+    WaitForDevice();
+    const std::string behind(workspace + bytes, 64);
+    used_ = end - 64;
+    return expected == std::string(at(0), end) &&
+           behind == std::string(64, '\xff');
+  }
+
+ private:
+  static constexpr int64_t kBytes = 128 << 20;
+
+  char* at(int64_t byte) { return static_cast<char*>(memory_.get()) + byte; }
+
+  const DeviceMemory memory_ = AllocateShared(kBytes);
+  int64_t used_ = 0;
+  int launched_ = 0;
+} memory;
+
+enum class Ids { kDifferent, kZipf, kOne, kAscending };
+
+struct Table {
+  int64_t entries() const { return count + more; }
+  int64_t size() const { return rows * width; }
+
+  int64_t rows, width;
+  Ids ids = Ids::kZipf;
+  int64_t count = 0;  // Entries with values, ...
+  int64_t more = 0;   // ... and without.
+};
+using Tables = std::vector<Table>;
+
+// As bits: all arrays an element off; infinities, NaNs and subnormal numbers,
+// in values of rows only infinities; ids int64_t, not int32_t; some entries of
+// no row.
+enum { kMisaligned = 1, kSpecial = 2, kWideIds = 4, kUnused = 8 };
+
+double Unit(int64_t place) {
+  const double x = 0.6180339887498949 * place;
+  return x - std::floor(x);
 }
 
-// What surrounds a rule, and how its tensors are stored.
-struct Surroundings {
-  bool framed = false;  // With accumulators and averages.
-  FrameInputs frame;
-  Stored stored;
+// The row of an entry in a step.
+int64_t RowOf(const Table& table, int64_t entry, int step) {
+  switch (table.ids) {
+    case Ids::kDifferent:  // 7 must not divide the rows.
+      return (7 * entry + step) % table.rows;
+    case Ids::kZipf:
+      return std::pow(table.rows + 1.0, Unit(1000 * step + entry)) - 1;
+    case Ids::kOne:
+      return step % table.rows;
+    default:
+      return entry * table.rows / table.entries();
+  }
+}
+
+// Calls use(N()) with the type.
+template <typename Use>
+auto WithType(E type, const Use& use) {
+  return WithElementType(
+      type, [&](auto tag) { return use(typename decltype(tag)::type()); });
+}
+int64_t SizeOf(E type) {
+  return WithType(type, [](auto zero) { return sizeof(zero); });
+}
+// Rounds a number to a type and stores it, or a special one.
+void Put(double number, E type, void* array, int64_t at, bool special = false) {
+  WithType(type, [&](auto zero) {
+    using N = decltype(zero);
+    static_cast<N*>(array)[at] =
+        special
+            ? Special<N>(random_bits())
+            : EmulatedConvert::Narrow(static_cast<ComputeType<N>>(number), N());
+  });
+}
+
+// The gradient of some rows of a table.
+struct Gradient {
+  Gradient(const Table& table, E element, unsigned bits)
+      : table(table),
+        element(element),
+        bits(bits),
+        unused(bits & kWideIds ? kUnusedRow<int64_t> : kUnusedRow<int32_t>),
+        rows(table.entries()),
+        entries(2 * table.entries()),
+        values(memory.New<char>(table.count * table.width, bits & kMisaligned,
+                                SizeOf(element))),
+        ids(NewIds(table.count)),
+        more_ids(NewIds(table.more)) {}
+
+  // For a step. A sum's bits tell its order: large numbers cancel out.
+  void Fill(int step) {
+    for (int64_t k = 0; k < table.entries(); ++k) {
+      const bool has_row = !(bits & kUnused) || k % 11 != 4;
+      SetRow(k, has_row ? RowOf(table, k, step) : unused);
+    }
+    for (int64_t at = 0; at < table.count * table.width; ++at) {
+      const int64_t k = at / table.width;
+      const double size = bits & kSpecial && k == 5 ? INFINITY
+                          : at % 13 == 7            ? 0
+                          : k % 2 == 0 ? 4096 + 4096 * Unit(at % table.width)
+                                       : 0x1p-8 + 0x1p-8 * Unit(at);
+      Put(k % 4 < 2 ? size : -size, element, values, at);
+    }
+  }
+  void SetRow(int64_t entry, int64_t row) {
+    rows[entry] = row;
+    entry < table.count ? Write(row, ids, entry)
+                        : Write(row, more_ids, entry - table.count);
+  }
+
+  char* NewIds(int64_t count) const {
+    return memory.New<char>(count, bits & kMisaligned, bits & kWideIds ? 8 : 4);
+  }
+  void Write(int64_t row, void* to, int64_t at) const {
+    if (bits & kWideIds) {
+      static_cast<int64_t*>(to)[at] = row;
+    } else {
+      static_cast<int32_t*>(to)[at] = static_cast<int32_t>(row);
+    }
+  }
+
+  GpuSlices ForGpu(int64_t capacity = 0) const {
+    return {values,     ids,        table.count,
+            more_ids,   table.more, (bits & kWideIds) != 0,
+            table.rows, capacity};
+  }
+  template <typename T>
+  SparseGradient<T> ForCpu() {
+    RowEntry<int64_t>* end = entries.data();
+    for (int64_t k = 0; k < table.entries(); ++k) {
+      if (rows[k] == unused) continue;
+      *end++ = {rows[k], k < table.count ? k : kNoValues};
+    }
+    const int64_t count = end - entries.data();
+    const auto* sorted = SortByRow(table.rows, count, entries.data(), end);
+    return {static_cast<T*>(static_cast<void*>(values)),
+            table.width,
+            {sorted, count}};
+  }
+
+  Table table;
+  E element;
+  unsigned bits;
+  int64_t unused;
+  std::vector<int64_t> rows;
+  std::vector<RowEntry<int64_t>> entries;  // And room to sort them.
+  char *values, *ids, *more_ids;
 };
 
-template <typename Case>
-Numbers<Case> At(int t, const Modes& modes, const Surroundings& around = {}) {
-  Numbers<Case> numbers = {Case::At(t, modes), around.frame};
-  numbers.frame.iteration += t;
-  if (around.framed) {
-    numbers.own = {
-        .learning_rate_factor = 1.5, .gradient_factor = 1.25, .number = 5};
-  }
-  return numbers;
+// Tells of a wrong row of the i-th table.
+void SetReport(const Table& table, int i, int64_t entry, int64_t row,
+               BadRow* report) {
+  report->table = i + 1;
+  report->has_values = entry < table.count;
+  report->row = row;
+  report->at = entry < table.count ? entry : entry - table.count;
+  report->rows = table.rows;
 }
 
-template <typename T, typename Case, typename Rule>
-bool StepsAreRight(const Modes& modes, const Surroundings& around) {
-  std::vector<int64_t> sizes = {0, 1,    3,  17,           kTileSize,
-                                0, 4097, 16, kTileSize + 5};
-  if (!quick && !around.framed) sizes.push_back((1 << 20) + 1);
-  const int launched = brief ? 1 : 2;
-  bool right = true;
-  for (const auto& [offset, special] :
-       Pairs<int, int>({0, 1}, brief ? std::vector{1} : std::vector{0, 1})) {
-    Steps<T, Case, Rule> steps(sizes, offset, special, around.framed,
-                               around.stored);
-    for (int t = 1; t <= launched; ++t) {
-      right = steps.Launched(At<Case>(t, modes, around)) && right;
+enum class Form { kDense, kExact, kLazy, kWaiting };
+
+struct How {
+  Form form;
+  E element;
+  int variant = 0;     // See rules/description.h.
+  unsigned modes = 0;  // The attributes that only this op has, as bits.
+  unsigned bits = 0;
+  Stored stored;
+  bool framed = false;  // With accumulators and averages.
+};
+
+template <typename Description>
+const RuleMakers kMakersOf = {&MakeRules<Description, float>,
+                              &MakeRules<Description, double>};
+
+// Steps of an optimizer over tables.
+template <typename Description>
+class Steps {
+ public:
+  // The input with the number of a layer; null if no slot is stacked.
+  static constexpr const char* LayerInput() {
+    const char* name = nullptr;
+    for (const Operand& slot : Description::kSlotOperands) {
+      if (slot.is_stacked()) name = slot.layer_input;
     }
-    right = steps.Replayed(At<Case>(launched + 1, modes, around)) && right;
+    return name;
   }
+  // Layers of a stacked slot.
+  static constexpr int kLayers = LayerInput() == nullptr ? 0 : 3;
+
+  Steps(const Tables& tables, const How& how)
+      : tables_(tables), count_(tables.size()), how_(how) {
+    memory.Clear();
+    report_ = memory.New<BadRow>(1);
+    *report_ = {};
+    layer_ = memory.New<int64_t>(1);
+    *layer_ = how.bits & kMisaligned ? kLayers - 1 : 0;
+    hyperparameters_ = memory.New<Hyperparameters>(1);
+    frame_ = memory.New<FrameInputs>(1);
+    double* const numbers = memory.New<double>(4 * count_);
+    for (int k = 0; k < 4; ++k) {
+      vectors_.inputs[k].numbers = numbers + k * count_;
+    }
+    arrays_.element = how.element;
+    for (int i = 0; i < count_; ++i) {
+      arrays_.sizes.push_back(tables[i].size());
+      arrays_.widths.push_back(tables[i].width);
+      const double own[] = {0.01 * (i % 10), 1.5, 1.25, 1.0 * i};
+      for (int k = 0; k < 4; ++k) numbers[k * count_ + i] = own[k];
+      if (how.form == Form::kDense) continue;
+      gradients_.emplace_back(tables[i], how.element, how.bits);
+    }
+    for (const Operand& operand : kFrameOperands) AddArrays(operand);
+    WithRule<Description, float>(how.variant, [this](auto tag) {
+      using Rule = typename decltype(tag)::type;
+      for (const Operand& slot : kSlotsOf<Rule>) AddArrays(slot);
+      if (Rule::kRowWise) AddArrays(Operand("").ByRow());
+    });
+    slots_ = operands_.size() - kFrameOperandCount;
+    if (how.form != Form::kWaiting) return;
+    for (const Operand& operand : kWaitingOperands) AddArrays(operand);
+  }
+
+  // Sets the numbers and gradients of the next step.
+  void Set(const FrameInputs& frame, bool lazy) {
+    ++step_;
+    lazy_ = lazy;
+    *hyperparameters_ = HyperparametersAt<Description>(step_);
+    for (std::size_t k = 0; k < std::size(Description::kModes); ++k) {
+      hyperparameters_->*Description::kModes[k].boolean = how_.modes >> k & 1;
+    }
+    *frame_ = frame;
+    frame_->iteration += step_;
+    for (Gradient& gradient : gradients_) gradient.Fill(step_);
+  }
+
+  // Takes the step, and returns whether it is right.
+  bool IsRight() {
+    const CpuStep step = ForCpu();
+    return WriteTheSame([&] { ApplyOnCpu(step, kMakersOf<Description>); });
+  }
+
+  // Returns whether only the report is written where an entry of the i-th table
+  // has this row; of a refused one there is none.
+  bool Refuses(int i, int64_t entry, int64_t row) {
+    gradients_[i].SetRow(entry, row);
+    const bool refused = WriteTheSame([&] {
+      if (row == kRefusedRow<int32_t>) return;
+      SetReport(tables_[i], i, entry, row, report_);
+    });
+    *report_ = {};
+    gradients_[i].Fill(step_);
+    return refused;
+  }
+
+  // Returns whether nothing is written where a number on the device is out of
+  // its range, or a layer isn't there.
+  bool RefusesWrongNumbers() {
+    bool right = true;
+    const auto refuse = [&](const auto& inputs, auto* numbers) {
+      const auto valid = *numbers;
+      for (const auto& input : inputs) {
+        if (input.range == Range::kAny) continue;
+        const double number = -1;
+        const int64_t integer = -1;
+        input.integer != nullptr ? input.Read(&integer, numbers)
+                                 : input.Read(&number, numbers);
+        right = WriteTheSame([] {}) && right;
+        *numbers = valid;
+      }
+    };
+    refuse(Description::kScalars, hyperparameters_);
+    refuse(kFrameScalars, frame_);
+    for (const int64_t layer : {-1, kLayers}) {
+      *layer_ = layer;
+      right = (kLayers == 0 || WriteTheSame([] {})) && right;
+    }
+    return right;
+  }
+
+  // The step for the engines.
+  CpuStep ForCpu() {
+    auto step = Common<CpuStep>();
+    for (const auto& input : Description::kScalars) {
+      step.values.scalars.push_back(
+          ReadScalar(input.type, input.Address(*hyperparameters_)));
+    }
+    step.sparse = how_.form != Form::kDense;
+    step.lazy = lazy_;
+    for (int i = 0; i < count_; ++i) {
+      step.variables.push_back(vectors_[i]);
+      if (step.sparse) step.slices.push_back(gradients_[i].ForCpu<void>());
+      for (std::size_t k = 0; k < operands_.size(); ++k) {
+        StepArray& array = step.arrays.arrays[k * count_ + i];
+        if (!operands_[k].is_stacked() || array.data == nullptr) continue;
+        array.data = static_cast<char*>(array.data) +
+                     *layer_ * tables_[i].size() * SizeOf(TypeOf(operands_[k]));
+      }
+      // While gradients are accumulated, rows go on waiting.
+      if (how_.form != Form::kWaiting || (how_.framed && !frame_->update)) {
+        continue;
+      }
+      step.waiting.emplace_back(
+          static_cast<float*>(arrays_.Slot(slots_, i)), tables_[i].rows,
+          static_cast<MissedSteps*>(arrays_.Slot(slots_ + 1, i)), kCapacity);
+    }
+    return step;
+  }
+  GpuStep ForGpu() const {
+    auto step = Common<GpuStep>();
+    for (const auto& input : Description::kScalars) {
+      step.scalars.push_back(input.Address(*hyperparameters_));
+    }
+    // The host doesn't know these.
+    const int64_t zero = 0;
+    for (const auto& input : kFrameScalars) {
+      step.frame_scalars.push_back(input.Address(*frame_));
+      input.Read(&zero, &step.frame);
+    }
+    const bool waits = how_.form == Form::kWaiting;
+    step.variables = vectors_;
+    step.has_accumulators = how_.framed;
+    if (kLayers > 0) step.layer = GpuLayer(LayerInput(), kLayers, layer_);
+    step.rows = {how_.form != Form::kDense, lazy_, waits, report_};
+    for (const Gradient& gradient : gradients_) {
+      step.slices.push_back(gradient.ForGpu(kCapacity));
+    }
+    return step;
+  }
+
+ private:
+  using Hyperparameters = typename Description::Hyperparameters;
+  static constexpr int64_t kCapacity = 2;  // Missed steps.
+
+  E TypeOf(const Operand& operand) const {
+    const E arithmetic = how_.element == E::kDouble ? E::kDouble : E::kFloat;
+    const E states[] = {arithmetic, E::kFloat, E::kBFloat16};
+    const E types[] = {how_.element, arithmetic,
+                       states[static_cast<int>(how_.stored.state)], E::kFloat,
+                       E::kDouble};
+    return types[static_cast<int>(operand.storage)];
+  }
+
+  // Adds an operand's arrays. Most master weights round to their variables;
+  // some rows wait for what there isn't.
+  void AddArrays(const Operand& operand) {
+    const int k = operands_.size();
+    const Storage storage = operand.storage;
+    const bool exists =
+        k == kGradient ? how_.form == Form::kDense
+        : k == kMasterWeight
+            ? how_.stored.master_weights
+            : how_.framed || (k != kAccumulator && k != kAverage);
+    for (const Table& table : tables_) {
+      const int64_t count = !exists ? 0
+                            : storage == Storage::kCoasting
+                                ? kCapacity * MissedSteps::kColumns
+                            : operand.by_row       ? table.rows
+                            : operand.is_stacked() ? kLayers * table.size()
+                                                   : table.size();
+      const E type = TypeOf(operand);
+      void* const array =
+          memory.New<char>(count, how_.bits & kMisaligned, SizeOf(type));
+      arrays_.arrays.push_back({array, storage == Storage::kState
+                                           ? how_.stored.state
+                                           : StateType::kArithmetic});
+      const bool special =
+          how_.bits & kSpecial && !operand.is_of_waiting_rows();
+      for (int64_t at = 0; at < count; ++at) {
+        const double off = at % 8 == 0 ? 0x1p-4 : 0x1p-13;
+        Put(storage == Storage::kCoasting ? 0
+            : storage == Storage::kSince  ? (at % 5 == 3 ? NAN : -(at % 3))
+            : k == kVariable              ? 1 + Unit(at)
+            : k == kGradient              ? Unit(at) - (at % 3 == 0)
+            : k == kMasterWeight          ? 1 + Unit(at) + off
+                                          : 0.05 + Unit(1000 * k + at),
+            type, array, at, special && Any(4) == 0);
+      }
+    }
+    operands_.push_back(operand);
+  }
+
+  template <typename Step>
+  Step Common() const {
+    Step step;
+    step.arrays = arrays_;
+    step.variant = how_.variant;
+    step.frame = *frame_;
+    for (const auto& mode : Description::kModes) {
+      step.values.modes.push_back(
+          ReadScalar(mode.type, mode.Address(*hyperparameters_)));
+    }
+    return step;
+  }
+
+  template <typename OnHost>
+  bool WriteTheSame(const OnHost& on_host) {
+    const GpuStep step = ForGpu();
+    return memory.WriteTheSame(on_host, GpuWorkspaceBytes<Description>(step),
+                               [&](void* workspace, void* stream) {
+                                 return ApplyOnGpu<Description>(step, workspace,
+                                                                stream);
+                               });
+  }
+
+  const Tables tables_;
+  const int count_;
+  const How how_;
+  // In the device's memory.
+  BadRow* report_;
+  int64_t* layer_;
+  Hyperparameters* hyperparameters_;
+  FrameInputs* frame_;
+  VariableVectors vectors_;
+  std::vector<Gradient> gradients_;
+  std::vector<Operand> operands_;
+  int slots_;
+  StepArrays arrays_;
+  int step_ = 0;
+  bool lazy_ = false;
+};
+
+// For tensors: around what a thread or a block takes.
+const Tables kSizes = {{0, 1},    {1, 1},         {3, 1},
+                       {17, 1},   {kTileSize, 1}, {0, 1},
+                       {4097, 1}, {16, 1},        {kTileSize + 5, 1}};
+// More tensors than a launch can describe, then one of many blocks.
+const Tables kHundreds = [] {
+  static_assert(GpuBatch<DenseTensor<float>>::kCapacity < 700);
+  Tables tables;
+  for (int i = 0; i < 2000; ++i) tables.push_back({i % 37, 1});
+  tables.push_back({(1 << 20) + 1, 1});
+  return tables;
+}();
+// Different widths and ids; some are empty.
+const Tables kMixed = {{0, 3},
+                       {40, 64, Ids::kZipf, 70, 5},
+                       {40, 0, Ids::kZipf, 10},
+                       {1, 4, Ids::kOne, 3},
+                       {30, 3, Ids::kDifferent, 20, 9},
+                       {9, 1, Ids::kAscending, 20},
+                       {5, 64},
+                       {7, 1000, Ids::kOne, 9},
+                       {3, 4097, Ids::kZipf, 5}};
+// Many entries of a row, around how many are summed by whom.
+const Tables kLong = {{9, 64, Ids::kOne, 1500, 40},  {9, 20, Ids::kOne, 33},
+                      {5, 64, Ids::kOne, 32},        {5, 3, Ids::kOne, 449},
+                      {70, 1, Ids::kZipf, 1500},     {8, 65, Ids::kOne, 448},
+                      {6, 132, Ids::kAscending, 500}};
+// Four batches, one without entries.
+const Tables kMany = [] {
+  Tables tables;
+  for (int i = 0; i < 100; ++i) {
+    const int some = i / 32 != 1;
+    tables.push_back(
+        {1 + i % 5, 1 + i % 7, Ids::kZipf, some * (i % 4), some * (i % 3)});
+  }
+  return tables;
+}();
+const Tables kFew = {{12, 3, Ids::kZipf, 20, 2},
+                     {9, 64, Ids::kZipf, 12},
+                     {5, 1, Ids::kOne, 3},
+                     {3, 4}};
+
+template <typename Description>
+bool StepsAreRight(const Tables& tables, const How& how) {
+  Steps<Description> steps(tables, how);
+  std::vector<FrameInputs> frames = AllFrames();
+  frames.push_back(frames[0]);
+  frames.push_back(frames[1]);
+  frames.emplace_back();
+  bool right = true;
+  const auto take = [&](int frame, bool lazy) {
+    steps.Set(frames[frame], lazy);
+    right = steps.IsRight() && right;
+  };
+  if (how.form != Form::kWaiting) {
+    // Two steps that accumulate and two updates, or updates alone, the last one
+    // with a frame that does nothing.
+    for (int k = how.framed ? 2 : 4; k < (how.framed ? 6 : 7); ++k) {
+      take(k, how.form == Form::kLazy);
+    }
+    return right;
+  }
+  // A step without an update is a lookup, or accumulates. After two updates
+  // there is no more room, and with lazy = false, too, all rows catch up.
+  for (const int frame : {0, 2, 1, 2, 3, 0, 1, 0}) take(frame, true);
+  for (const int frame : {2, 1, 3, 0}) take(frame, frame == 1);
   return right;
 }
 
-// A number out of its range, or a layer that isn't there: nothing is written.
-template <typename T, typename Case, typename Rule>
-bool RefusesWrongNumbers(const Modes& modes) {
-  Steps<T, Case, Rule> steps({1, 17, kTileSize + 5}, 0, false);
+template <typename Description>
+void ReportSteps(const How& how, const char* what, bool right) {
+  constexpr const char* kForms[] = {"dense", "exact", "lazy", "waiting"};
+  Report(std::string(Description::kOp) + ", variant " +
+             std::to_string(how.variant) + ", type " +
+             std::to_string(static_cast<int>(how.element)) + ", " +
+             kForms[static_cast<int>(how.form)] + what,
+         right);
+}
+
+// All variants of a rule, in all forms, stored in all ways; tables, gradients
+// of rows and modes at random.
+template <typename Description, typename T>
+void CheckRule(E element) {
+  for (int variant = 0; variant < kVariants<Description>; ++variant) {
+    WithRule<Description, ComputeType<T>>(variant, [&](auto tag) {
+      using Rule = typename decltype(tag)::type;
+      for (int form = 0; form < 3 + Description::kCoasts; ++form) {
+        How how = {static_cast<Form>(form), element, variant};
+        const bool tensors = how.form == Form::kDense && !Rule::kRowWise;
+        bool right = true;
+        for (const auto& [stored, framed] :
+             Pairs(AllStored<T, Rule>(), std::vector<bool>{false, true})) {
+          how.stored = stored;
+          how.framed = framed;
+          for (int bits = 0; bits < (tensors ? 4 : 1); ++bits) {
+            how.modes = Any(1 << std::size(Description::kModes));
+            how.bits = tensors ? bits : Any(16);
+            const Tables* const tables[] = {&kFew, &kFew,   &kFew,  &kFew,
+                                            &kFew, &kMixed, &kLong, &kMany};
+            if (brief && Any(16) != 0) continue;
+            right = StepsAreRight<Description>(
+                        tensors ? kSizes : *tables[Any(8)], how) &&
+                    right;
+          }
+        }
+        ReportSteps<Description>(how, "", right);
+      }
+    });
+  }
+}
+
+// Many tensors, then a wrong number.
+template <typename Description>
+void CheckDense(E element) {
+  const How how = {Form::kDense, element};
+  ReportSteps<Description>(how, ", 2,001 tensors",
+                           StepsAreRight<Description>(kHundreds, how));
+  Steps<Description> steps(kFew, how);
+  steps.Set(AllFrames()[0], /*lazy=*/false);
+  ReportSteps<Description>(how, ", wrong numbers", steps.RefusesWrongNumbers());
+}
+
+// A wrong row at every place, then a wrong number.
+template <typename Description>
+void CheckWrongRows() {
+  How how = {Description::kCoasts ? Form::kWaiting : Form::kExact, E::kFloat};
+  how.variant = kVariants<Description> - 1;
+  Steps<Description> steps(kMany, how);
+  steps.Set(AllFrames()[0], /*lazy=*/Description::kCoasts);
   bool right = true;
-  for (const auto& input : Case::kScalars) {
-    if (input.range == Range::kAny) continue;
-    Numbers<Case> numbers = At<Case>(1, modes);
-    const double wrong = -1;
-    const int64_t wrong_integer = 0;
-    input.Read(input.integer ? static_cast<const void*>(&wrong_integer)
-                             : static_cast<const void*>(&wrong),
-               &numbers.hyperparameters);
-    right = steps.Refused(numbers) && right;
+  for (int i = 0; i < static_cast<int>(kMany.size()); ++i) {
+    for (int64_t k = 0; k < kMany[i].entries(); ++k) {
+      right = steps.Refuses(i, k, k % 2 == 0 ? kMany[i].rows : -1) && right;
+    }
   }
-  for (const int64_t layer : {-1, Case::kLayers}) {
-    Numbers<Case> numbers = At<Case>(1, modes);
-    numbers.layer = layer;
-    right = (Case::kLayers == 0 || steps.Refused(numbers)) && right;
+  right = steps.Refuses(1, 0, kRefusedRow<int32_t>) && right;
+  right = steps.IsRight() && right;
+  ReportSteps<Description>(how, ", wrong rows and numbers",
+                           steps.RefusesWrongNumbers() && right);
+}
+
+// Measures gradients, some with only these rows.
+template <typename T>
+bool MeasuresRight(const std::vector<GpuMeasuredTensor<T>>& tensors,
+                   const std::vector<GradientRows>& rows = {},
+                   bool is_enabled = true) {
+  auto* const scale = memory.New<double>(1);
+  auto* const enabled = memory.New<bool>(1);
+  auto* const squares = memory.New<double>(tensors.size());
+  auto* const finite = memory.New<bool>(tensors.size());
+  *scale = 0.3;
+  *enabled = is_enabled;
+  const auto on_host = [&] {
+    const auto found = MeasureGradients<T>({tensors.begin(), tensors.end()},
+                                           *scale, ChosenCpuTarget(), {}, rows);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      squares[i] = is_enabled ? found[i].sum_of_squares : 0;
+      finite[i] = !is_enabled || found[i].finite;
+    }
+  };
+  return memory.WriteTheSame(on_host, MeasureWorkspaceBytes(tensors),
+                             [&](void* workspace, void* stream) {
+                               return MeasureGradientsGpu<T>(
+                                   tensors, {scale, enabled, squares, finite},
+                                   workspace, stream);
+                             });
+}
+
+// Measures tensors, with accumulators or without.
+template <typename T>
+void CheckMeasures(E element) {
+  std::vector<int64_t> many(3000);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = i % 37;
+  bool right = true;
+  for (const auto* sizes : {&MeasuredSizes(), &std::as_const(many)}) {
+    for (int bits = 0; bits < 16; ++bits) {
+      const bool misaligned = bits & kMisaligned, special = bits & kSpecial,
+                 accumulated = bits & 4, enabled = !(bits & 8);
+      memory.Clear();
+      std::vector<GpuMeasuredTensor<T>> tensors;
+      const auto add = [&](auto* array, int64_t size, E type) {
+        for (int64_t at = 0; at < size; ++at) {
+          Put(1 + Unit(at), type, array, at, special && Any(4) == 0);
+        }
+        return array;
+      };
+      for (const int64_t size : *sizes) {
+        using V = ComputeType<T>;
+        const E type = element == E::kDouble ? E::kDouble : E::kFloat;
+        const T* const gradient =
+            add(memory.New<T>(size, misaligned), size, element);
+        tensors.push_back({{gradient, nullptr, size}});
+        if (!accumulated) continue;
+        tensors.back().accumulator =
+            add(memory.New<V>(size, misaligned), size, type);
+      }
+      right = MeasuresRight<T>(tensors, {}, enabled) && right;
+    }
   }
-  return right;
+  Report("measures, type " + std::to_string(static_cast<int>(element)), right);
+}
+
+// Merges gradients, and measures the merged ones beside accumulated ones.
+template <typename T>
+bool MergesRight(const Tables& tables, E element, unsigned bits) {
+  memory.Clear();
+  std::vector<Gradient> gradients;
+  std::vector<GpuSlices> slices;
+  std::vector<int64_t> widths;
+  std::vector<MergedOutput<T>> merged;
+  std::vector<GpuMeasuredTensor<T>> measured;
+  for (const Table& table : tables) {
+    const Gradient& gradient = gradients.emplace_back(table, element, bits);
+    gradients.back().Fill(1);
+    slices.push_back(gradient.ForGpu());
+    widths.push_back(table.width);
+    merged.push_back({gradient.NewIds(table.entries()),
+                      memory.New<T>(table.entries() * table.width)});
+    auto* const accumulator = memory.New<ComputeType<T>>(table.size());
+    for (int64_t k = 0; k < table.size(); ++k) accumulator[k] = Unit(k);
+    measured.push_back({{merged.back().sums, accumulator, table.size()},
+                        /*has_all_rows=*/false,
+                        static_cast<int64_t*>(merged.back().rows),
+                        table.entries(),
+                        table.width});
+  }
+  auto* const report = memory.New<BadRow>(1);
+  *report = {};
+
+  // The rows and their sums, and then nothing; refused rows, if one is wrong.
+  std::vector<GradientRows> rows(tables.size());
+  const auto write = [&](bool found) {
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      const auto gradient = gradients[i].template ForCpu<T>();
+      const auto firsts =
+          found ? FirstEntries(gradient) : std::vector<int64_t>();
+      const int64_t count = firsts.size(), width = widths[i];
+      for (int64_t k = 0; k < tables[i].entries(); ++k) {
+        gradients[i].Write(k < count ? gradient.entries.row(firsts[k])
+                           : found   ? gradients[i].unused
+                                     : -gradients[i].unused - 1,
+                           merged[i].rows, k);
+      }
+      std::fill(merged[i].sums + count * width,
+                merged[i].sums + tables[i].entries() * width, T());
+      SumRows<T>({{gradient, firsts, merged[i].sums}}, ChosenCpuTarget(), {});
+      rows[i] = {static_cast<int64_t*>(merged[i].rows), count, width};
+    }
+  };
+  const auto merge = [&](void* workspace, void* stream) {
+    return MergeSlicesGpu<T>(slices, widths, merged, report, workspace, stream);
+  };
+  const int64_t bytes = MergeWorkspaceBytes<T>(slices, widths);
+  bool right = memory.WriteTheSame([&] { write(true); }, bytes, merge);
+  if (bits & kWideIds) right = MeasuresRight<T>(measured, rows) && right;
+
+  gradients[1].SetRow(0, -5);
+  const auto refuse = [&] {
+    SetReport(tables[1], 1, 0, -5, report);
+    gradients[1].rows[0] = gradients[1].unused;
+    write(false);
+  };
+  return memory.WriteTheSame(refuse, bytes, merge) && right;
 }
 
 // More elements than 32 bits can count: repetitions of a small tensor, which
 // must stay just that. Where an element lies is no matter of the rule, so one
 // rule will do.
 template <typename T>
-void CheckLarge(const std::string& dtype) {
-  using Case = tf_opt::Case<Adam>;
-  using Rule = RuleOf<Adam, ComputeType<T>, 0>;
+void CheckLargeTensor(E element) {
   constexpr int64_t kPattern = (1 << 20) + 9;
   constexpr int64_t kSize = (int64_t{1} << 31) + 4097;
-  const std::string what =
-      Case::Name({}) + ", " + dtype + ", 2^31 + 4,097 elements";
-
-  DenseModel<T, Rule::kSlots> model({kPattern});
-  const auto tensors = model.Tensors();
-  auto large = tensors[0];
-  large.size = kSize;
-  std::vector<DeviceMemory> memory;
+  const std::string what = "2^31 + 4,097 elements, type " +
+                           std::to_string(static_cast<int>(element));
+  Steps<Adam> steps({{kPattern, 1}}, {Form::kDense, element});
+  steps.Set(AllFrames()[0], /*lazy=*/false);
+  const CpuStep on_cpu = steps.ForCpu();
+  GpuStep on_gpu = steps.ForGpu();
+  const auto small =
+      on_cpu.arrays.Tensors<T>(RuleOf<Adam, ComputeType<T>, 0>::kSlots)[0];
+  std::vector<DeviceMemory> large(kMostOperands);
+  on_gpu.arrays.sizes[0] = kSize;
   for (int k = 0; k < kMostOperands; ++k) {
-    if (large.operands[k] == nullptr) continue;
-    const int64_t element = large.ElementSize(k);
-    memory.push_back(AllocateOnDevice(kSize * element));
-    if (memory.back() == nullptr) {
+    if (small.operands[k] == nullptr) continue;
+    const int64_t size = small.ElementSize(k);
+    large[k] = AllocateOnDevice(kSize * size);
+    if (large[k] == nullptr) {
       std::printf("-      %s: skipped, too little memory\n", what.c_str());
       return;
     }
-    large.operands[k] = memory.back().get();
-    CopyToDevice(large.operands[k], tensors[0].operands[k], kPattern * element);
-    RepeatOnDevice(large.operands[k], kPattern * element, kSize * element);
+    on_gpu.arrays.arrays[k].data = large[k].get();
+    CopyToDevice(large[k].get(), small.operands[k], kPattern * size);
+    RepeatOnDevice(large[k].get(), kPattern * size, kSize * size);
   }
-  Launch<T, Case, Rule> launch({large});
-  for (int t = 1; t <= 2; ++t) {
-    const Numbers<Case> numbers = At<Case>(t, {});
-    launch.Set(numbers);
-    Require(launch(nullptr));
-    StepOnHost<T, Case, Rule>(tensors, numbers);
-    WaitForDevice();
-  }
+  const auto room = AllocateOnDevice(GpuWorkspaceBytes<Adam>(on_gpu));
+  Require(ApplyOnGpu<Adam>(on_gpu, room.get(), nullptr));
+  WaitForDevice();
+  ApplyOnCpu(on_cpu, kMakersOf<Adam>);
 
   bool same = true;
   for (int k = 0; k < kMostOperands; ++k) {
-    if (large.operands[k] == nullptr) continue;
-    const int64_t element = large.ElementSize(k);
-    std::vector<char> got(kPattern * element);
+    if (small.operands[k] == nullptr) continue;
+    const int64_t size = small.ElementSize(k);
+    std::vector<char> found(kPattern * size);
     for (int64_t done = 0; done < kSize; done += kPattern) {
-      const int64_t bytes = std::min(kPattern, kSize - done) * element;
-      CopyFromDevice(got.data(),
-                     static_cast<char*>(large.operands[k]) + done * element,
-                     bytes);
-      same =
-          same && std::memcmp(got.data(), tensors[0].operands[k], bytes) == 0;
+      const int64_t bytes = std::min(kPattern, kSize - done) * size;
+      CopyFromDevice(found.data(),
+                     static_cast<char*>(large[k].get()) + done * size, bytes);
+      same = same && std::memcmp(found.data(), small.operands[k], bytes) == 0;
     }
   }
   Report(what, same);
 }
 
-template <typename T, typename Case, typename Rule>
-void CheckRule(const std::string& name, const Modes& modes) {
-  Report(name, StepsAreRight<T, Case, Rule>(modes, {}));
-  if (modes.own != 0) return;
-  for (const auto& [frame, stored] : Pairs(AllFrames(), AllStored<T, Rule>())) {
-    std::string what = name;
-    what += frame.update ? ", updating" : ", accumulating";
-    if (frame.overwrite_with_average)
-      what += ", overwriting, stochastic, maximize";
-    if (stored.master_weights) what += ", master weights";
-    if (stored.state == StateType::kBFloat16) what += ", bfloat16 state";
-    if (stored.state == StateType::kFloat) what += ", float32 state";
-    Report(what, StepsAreRight<T, Case, Rule>(modes, {true, frame, stored}));
+// The same in a table and in its gradient, whose last entries have two rows.
+// The CPU has a table of these alone.
+template <typename Sgd>
+void CheckLargeTable() {
+  constexpr int64_t kWidth = 4096, kRows = 1 << 21, kCount = (1 << 19) + 3;
+  constexpr int64_t kBytes = kWidth * sizeof(BFloat16);
+  Steps<Sgd> steps({{2, kWidth, Ids::kAscending, 3}},
+                   {Form::kLazy, E::kBFloat16, 0, 0, kWideIds});
+  steps.Set(AllFrames()[0], /*lazy=*/true);
+  const CpuStep on_cpu = steps.ForCpu();
+  GpuStep on_gpu = steps.ForGpu();
+  auto* const small = static_cast<char*>(on_cpu.arrays.arrays[0].data);
+  const auto variable = AllocateOnDevice(kRows * kBytes);
+  const auto values = AllocateOnDevice(kCount * kBytes);
+  auto* const ids = memory.New<int64_t>(kCount);
+  on_gpu.arrays.arrays[0].data = variable.get();
+  on_gpu.arrays.sizes[0] = kRows * kWidth;
+  on_gpu.slices[0] = {values.get(), ids, kCount, nullptr, 0, true, kRows};
+  const auto room = AllocateOnDevice(GpuWorkspaceBytes<Sgd>(on_gpu));
+  if (!variable || !values || !room) {
+    std::puts("-      2^33 elements, a table: skipped, too little memory");
+    return;
   }
-  if (modes.variant != 0) return;
-  // More than a launch can describe.
-  std::vector<int64_t> many(2000);
-  for (std::size_t i = 0; i < many.size(); ++i) many[i] = i % 37;
-  Steps<T, Case, Rule> steps(many, 0, false);
-  Report(name + ", 2,000 tensors in " + std::to_string(steps.launches()) +
-             " launches",
-         steps.launches() > 3 && steps.Launched(At<Case>(1, modes)));
-  Report(name + ", wrong numbers", RefusesWrongNumbers<T, Case, Rule>(modes));
+  // The two rows, and where they were if 32 or 31 bits counted elements.
+  const int64_t rows[] = {(1 << 20) + 1, kRows - 1, 1, (1 << 20) - 1,
+                          (1 << 19) - 1};
+  const auto at = [](const DeviceMemory& array, int64_t row) {
+    return static_cast<char*>(array.get()) + row * kBytes;
+  };
+  std::fill_n(ids, kCount, kUnusedRow<int64_t>);
+  for (int k = 0; k < 3; ++k) ids[kCount - 3 + k] = rows[k / 2];
+  CopyToDevice(at(values, kCount - 3), on_cpu.slices[0].values, 3 * kBytes);
+  std::string expected(small, 2 * kBytes);
+  expected.resize(5 * kBytes);
+  for (int k = 0; k < 5; ++k) {
+    CopyToDevice(at(variable, rows[k]), &expected[k * kBytes], kBytes);
+  }
+  Require(ApplyOnGpu<Sgd>(on_gpu, room.get(), nullptr));
+  WaitForDevice();
+  ApplyOnCpu(on_cpu, kMakersOf<Sgd>);
+  expected.replace(0, 2 * kBytes, small, 2 * kBytes);
+  std::string found = expected;
+  for (int k = 0; k < 5; ++k) {
+    CopyFromDevice(&found[k * kBytes], at(variable, rows[k]), kBytes);
+  }
+  Report("2^33 elements, a table", found == expected);
 }
 
-template <typename T, typename Description>
-void CheckType(const std::string& dtype) {
-  using Case = tf_opt::Case<Description>;
-  for (int own = 0; own < Case::kOwnModes; ++own) {
-    if (brief && own != 0) continue;
-    for (int variant = 0; variant < kVariants<Description>; ++variant) {
-      const Modes modes = {variant, own};
-      WithRule<Description, ComputeType<T>>(variant, [&](auto rule) {
-        using Rule = typename decltype(rule)::type;
-        // rows.cc checks what is by row.
-        if constexpr (!Rule::kRowWise) {
-          CheckRule<T, Case, Rule>(Case::Name(modes) + ", " + dtype, modes);
-        }
-      });
+void CheckAll() {
+  const auto for_types = [](const auto& use) {
+    use(Half(), E::kHalf);
+    use(BFloat16(), E::kBFloat16);
+    use(float(), E::kFloat);
+    use(double(), E::kDouble);
+  };
+  ForEachRule([&](auto rule) {
+    using Description = typename decltype(rule)::type;
+    for_types([&](auto zero, E type) {
+      CheckRule<Description, decltype(zero)>(type);
+      CheckDense<Description>(type);
+    });
+    CheckWrongRows<Description>();
+    const bool is_sgd = std::strcmp(Description::kOp, "SGD") == 0;
+    if (is_sgd && !brief) CheckLargeTable<Description>();
+  });
+  for_types([&](auto zero, E type) {
+    using T = decltype(zero);
+    bool right = true;
+    for (unsigned bits = brief ? 13 : 0; bits < 16; ++bits) {
+      for (const Tables& tables : {kMixed, kLong, kMany}) {
+        right = MergesRight<T>(tables, type, bits) && right;
+      }
     }
-  }
-}
-
-// What is measured of gradients, with special numbers and without.
-template <typename T>
-void CheckMeasures(const std::string& dtype) {
-  std::vector<int64_t> many(3000);
-  for (std::size_t i = 0; i < many.size(); ++i) many[i] = i % 37;
-  for (const auto* sizes : {&MeasuredSizes(), &std::as_const(many)}) {
-    for (int bits = 0; bits < 16; ++bits) {
-      const bool accumulated = bits & 1, special = bits & 2,
-                 unaligned = bits & 4, enabled = !(bits & 8);
-      if (!enabled && bits != 8) continue;
-      MeasureModel<T> model(*sizes, accumulated);
-      if (special) model.AddSpecialNumbers();
-      const auto tensors = model.Tensors();
-      const std::string name =
-          "measures, " + dtype + ", " + std::to_string(tensors.size()) +
-          " tensors" + (accumulated ? ", accumulated" : "") +
-          (special ? ", special numbers" : "") +
-          (unaligned ? ", unaligned" : "") + (enabled ? "" : ", disabled");
-      DeviceMeasures<T> launched(tensors, 0.3, enabled, unaligned);
-      Require(launched(nullptr));
-      Report(name, launched.AreRight());
-      DeviceMeasures<T> replayed(tensors, 0.3, enabled, unaligned);
-      Graph graph([&](void* stream) { return replayed(stream); });
-      graph.Replay();
-      Report(name + ", CUDA graph", replayed.AreRight());
-    }
-  }
+    Report(
+        "merges and measures, type " + std::to_string(static_cast<int>(type)),
+        right);
+    CheckMeasures<T>(type);
+    if (!quick) CheckLargeTensor<T>(type);
+  });
 }
 
 }  // namespace
@@ -234,28 +898,18 @@ void CheckMeasures(const std::string& dtype) {
 int main(int argc, char** argv) {
   using namespace tf_opt;
   const std::string option = argc > 1 ? argv[1] : "";
-  if (argc > 2 ||
-      !(option.empty() || option == "--quick" || option == "--brief")) {
+  brief = option == "--brief";
+  quick = brief || option == "--quick";
+  if (argc > 1 + quick) {
     std::fputs("usage: correctness [--quick | --brief]\n", stderr);
     return 2;
   }
-  brief = option == "--brief";
-  quick = brief || option == "--quick";
-  const std::string device = DeviceName();
-  if (device.empty()) {
+  if (DeviceName().empty()) {
     std::puts("No GPU was found: nothing was checked.");
     return 77;  // What test runners take for skipped.
   }
-  std::printf("On: %s\n", device.c_str());
-  ForEachRule([](auto description) {
-    ForEachType([](auto type, const char* dtype) {
-      CheckType<decltype(type), typename decltype(description)::type>(dtype);
-    });
-  });
-  ForEachType([](auto type, const char* dtype) {
-    CheckMeasures<decltype(type)>(dtype);
-    if (!quick) CheckLarge<decltype(type)>(dtype);
-  });
+  std::printf("On: %s\n", DeviceName().c_str());
+  CheckAll();
   std::printf("%d failed\n", failures);
   return failures != 0;
 }

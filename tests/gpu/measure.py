@@ -46,7 +46,7 @@ def table(speed: Rows, fused: dict[tuple[str, str], float]) -> str:
         "| :-- | :-- " + "| --: " * 6 + "|",
     ]
     for key, columns in speed.items():
-        cells = [*key, *columns[:1], *4 * ["-"]]  # It had too little memory.
+        cells = [*key, *columns[-1:], *4 * ["-"]]  # It had too little memory.
         if len(columns) == 4:
             share = float(columns[2]) / float(columns[3])
             cells = [*key, *columns, f"{share:.0%}"]

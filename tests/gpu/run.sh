@@ -4,7 +4,7 @@
 #   tests/gpu/run.sh [--compile-only]
 #
 # compiles the engine and the programs beside this file, checks every rule
-# to the bit of the host (also under compute-sanitizer, where it is), and
+# to the bit of the CPU engine (also under compute-sanitizer, where it is), and
 # measures against a copy that moves as many bytes. The table is the last it
 # prints. Says so and stops where there is no compiler or no GPU.
 #
@@ -75,8 +75,7 @@ while read -r file rule; do
     engine+=("${file}_$target $cpu/rule_loops.cc $options ${targets[$target]}")
   done
 done < <("$list" --rows "$optimizers")
-programs=("correctness tests/gpu/correctness.cc" "rows tests/gpu/rows.cc"
-  "speed tests/gpu/speed.cc")
+programs=("correctness tests/gpu/correctness.cc" "speed tests/gpu/speed.cc")
 # shellcheck disable=SC2016 # The inner shell splits a job into its words.
 printf '%s\0' "${engine[@]}" "${programs[@]}" |
   xargs -0 -n 1 -P "$(nproc)" bash -euo pipefail -c 'compile $0'
@@ -94,37 +93,33 @@ objects=()
 for job in "${engine[@]}"; do
   objects+=("$out/${job%% *}.o")
 done
-for program in correctness rows speed; do
+for program in correctness speed; do
   nvcc -o "$out/$program" "$out/$program.o" "${objects[@]}"
 done
-say "Compiled $out/{correctness,rows,speed}"
+say "Compiled $out/{correctness,speed}"
 if [[ ${1:-} == --compile-only ]]; then
   exit
 fi
 
-for program in correctness rows; do
-  say "Checking every rule, type and mode: $program"
-  log=$out/$program.log status=0
-  "$out/$program" >"$log" || status=$?
-  if ((status == 77)); then # There is no GPU, and it says so.
-    cat "$log"
-    exit
-  elif ((status != 0)); then
-    grep -vE '^(ok|tf_opt:)' "$log" >&2 || true
-    fail "the engine is wrong on this GPU; all of it is in $log"
-  fi
-  grep -vE '^(ok|tf_opt:)' "$log"
-  say "$(grep -c '^ok' "$log") checks passed"
-done
+say "Checking every rule, type and mode"
+log=$out/correctness.log status=0
+"$out/correctness" >"$log" || status=$?
+if ((status == 77)); then # There is no GPU, and it says so.
+  cat "$log"
+  exit
+elif ((status != 0)); then
+  grep -vE '^(ok|tf_opt:)' "$log" >&2 || true
+  fail "the engine is wrong on this GPU; all of it is in $log"
+fi
+grep -vE '^(ok|tf_opt:)' "$log"
+say "$(grep -c '^ok' "$log") checks passed"
 
 if command -v compute-sanitizer >/dev/null; then
-  # What rows.cc shares with the host, initcheck doesn't know.
-  for check in memcheck/correctness initcheck/correctness memcheck/rows \
-    racecheck/rows; do
-    tool=${check%/*} program=${check#*/} log=$out/${check/\//_}.log
-    say "Checking $program: compute-sanitizer --tool $tool"
+  for tool in memcheck racecheck; do
+    log=$out/$tool.log
+    say "Checking memory accesses: compute-sanitizer --tool $tool"
     compute-sanitizer --tool "$tool" --error-exitcode 1 \
-      "$out/$program" --brief >"$log" 2>&1 || {
+      "$out/correctness" --brief >"$log" 2>&1 || {
       grep -vE '^(ok|tf_opt:)' "$log" | head -n 40 >&2
       fail "compute-sanitizer found something; all of it is in $log"
     }

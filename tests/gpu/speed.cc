@@ -16,6 +16,7 @@
 #include <cstring>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <random>
 #include <sstream>
 #include <string>
@@ -23,10 +24,10 @@
 #include <utility>
 #include <vector>
 
-#include "tests/gpu/cases.h"
 #include "tests/gpu/device.h"
-#include "tests/gpu/launch.h"
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
+#include "tf_opt/cc/engines/gpu/gpu_batch.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/all_rules.h"
@@ -56,93 +57,143 @@ void FillWithNumbers(const DeviceMemory& memory, int64_t bytes) {
   RepeatOnDevice(memory.get(), pattern, bytes);
 }
 
-// A variable, its gradient and its slots.
-template <typename Rule, typename Use>
-void ForOperands(const Use& use) {
-  use(kVariable);
-  use(kGradient);
-  for (int k = 0; k < Rule::kSlots; ++k) use(kFrameOperandCount + k);
+template <typename Description>
+int CountSlots(int variant) {
+  return WithRule<Description, float>(
+      variant, [](auto rule) { return decltype(rule)::type::kSlots; });
 }
 
-template <typename T, typename Case, typename Rule>
-void Measure(const char* title, const Workload& workload, int rounds) {
-  // Aligned as TensorFlow and PyTorch align tensors.
-  constexpr int64_t kAlignment = 256;
-  std::vector<DenseTensor<T>> tensors;
-  std::vector<int64_t> begins;
-  int64_t arena_bytes = 0, moved = 0;
-  for (const int64_t size : workload.sizes) {
-    tensors.push_back({.size = size});
-    ForOperands<Rule>([&](int operand) {
-      const int64_t bytes = size * tensors.back().ElementSize(operand);
-      begins.push_back(arena_bytes);
-      arena_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-      // The gradient is only read.
-      moved += operand == kGradient ? bytes : 2 * bytes;
-    });
-  }
+// Times a step, which moves so many bytes, and prints a line that begins with
+// `columns`. With ids, it is a step with each set of them, in a CUDA graph.
+template <typename Description>
+void Measure(const std::string& columns, GpuStep step, int64_t moved,
+             int rounds, const std::vector<int32_t>& ids = {}) {
+  const int count = step.arrays.count();
+  const int operands =
+      kFrameOperandCount + CountSlots<Description>(step.variant);
+  step.arrays.arrays.resize(operands * count);
+  const int64_t element = step.arrays.element == ElementType::kFloat ? 4 : 2;
+  char* workspace = nullptr;
+  // Returns how many bytes all arrays take.
+  const auto lay_out = [&](char* memory) {
+    int64_t used = 0;
+    const auto take = [&](int64_t bytes) {
+      // Aligned as TensorFlow and PyTorch align tensors.
+      constexpr int64_t kAlignment = 256;
+      char* const begin = memory + used;
+      used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      return begin;
+    };
+    for (GpuSlices& slices : step.slices) {
+      slices.values = take(slices.count * step.arrays.widths[0] * element);
+    }
+    for (int k = 0; k < operands; ++k) {
+      const bool is_slot = k >= kFrameOperandCount;
+      const bool exists =
+          is_slot || k == kVariable || (k == kGradient && step.slices.empty());
+      for (int i = 0; exists && i < count; ++i) {
+        step.arrays.arrays[k * count + i].data =
+            take(step.arrays.sizes[i] * (is_slot ? sizeof(float) : element));
+      }
+    }
+    workspace = take(GpuWorkspaceBytes<Description>(step));
+    return used;
+  };
   // The copy is from one half of the same memory to the other.
-  arena_bytes = std::max(arena_bytes, moved);
-  const DeviceMemory arena = AllocateOnDevice(arena_bytes);
+  const int64_t bytes = std::max(lay_out(nullptr), moved);
+  const DeviceMemory arena = AllocateOnDevice(bytes);
+  const DeviceMemory all_ids = AllocateOnDevice(ids.size() * sizeof(int32_t));
+  const DeviceMemory own = AllocateOnDevice(sizeof(VariableInputs));
   if (arena == nullptr) {
-    std::printf("%s\t%s\tskipped: too little memory\n", workload.title.c_str(),
-                title);
+    std::printf("%s\tskipped: too little memory\n", columns.c_str());
     return;
   }
-  FillWithNumbers(arena, arena_bytes);
+  FillWithNumbers(arena, bytes);
   char* const memory = static_cast<char*>(arena.get());
-  std::size_t array = 0;
-  for (auto& tensor : tensors) {
-    ForOperands<Rule>([&](int operand) {
-      tensor.operands[operand] = memory + begins[array++];
-    });
+  lay_out(memory);
+  CopyToDevice(all_ids.get(), ids.data(), ids.size() * sizeof(int32_t));
+  const VariableInputs numbers;
+  CopyToDevice(own.get(), &numbers, sizeof(numbers));
+  for (int k = 0; k < 4; ++k) {
+    step.variables.inputs[k] = {static_cast<double*>(own.get()) + k,
+                                /*one_for_all=*/true};
   }
-  Launch<T, Case, Rule> launch(std::move(tensors));
-  launch.Set({Case::At(3, {})});
-  const Work copy = [&](void* stream) {
+
+  const int64_t sets = ids.empty() ? 1 : ids.size() / step.slices[0].count;
+  const Work copies = [&](void* stream) {
     return CopyOnGpu(memory + moved / 2, memory, moved / 2, stream);
   };
-  const Work step = [&](void* stream) { return launch(stream); };
-
-  // Some milliseconds each time; the first round warms up.
-  const int repetitions =
-      std::clamp<int64_t>((int64_t{8} << 30) / moved, 1, 50);
-  std::vector<double> copies, steps;
-  for (int round = -1; round < rounds; ++round) {
-    const double copy_time = TimeOnDevice(repetitions, copy);
-    const double step_time = TimeOnDevice(repetitions, step);
-    if (round < 0) continue;
-    copies.push_back(copy_time);
-    steps.push_back(step_time);
+  Work steps = [&](void* stream) {
+    const char* error = nullptr;
+    for (int64_t set = 0; set < sets && error == nullptr; ++set) {
+      for (GpuSlices& slices : step.slices) {
+        slices.ids = static_cast<int32_t*>(all_ids.get()) + set * slices.count;
+      }
+      error = ApplyOnGpu<Description>(step, workspace, stream);
+    }
+    return error;
+  };
+  // The kernels alone, without the host.
+  std::unique_ptr<Graph> graph;
+  if (!ids.empty()) {
+    graph = std::make_unique<Graph>(steps);
+    steps = std::ref(*graph);
   }
-  const double milliseconds = Median(steps);
-  std::printf("%s\t%s\t%lld\t%.4f\t%.1f\t%.1f\n", workload.title.c_str(), title,
-              static_cast<long long>(launch.launches()), milliseconds,
-              moved / milliseconds / 1e6, moved / Median(copies) / 1e6);
+  // Some milliseconds each time; the first round warms up.
+  const int64_t repetitions =
+      std::clamp<int64_t>((int64_t{8} << 30) / moved, 1, 50);
+  std::vector<double> copy_times, step_times;
+  for (int round = -1; round < rounds; ++round) {
+    const double copy_time = TimeOnDevice(repetitions, copies);
+    const double step_time =
+        TimeOnDevice(std::max<int64_t>(repetitions / sets, 2), steps) / sets;
+    if (round < 0) continue;
+    copy_times.push_back(copy_time);
+    step_times.push_back(step_time);
+  }
+  const double milliseconds = Median(step_times);
+  std::printf("%s\t%.4f\t%.1f\t%.1f\n", columns.c_str(), milliseconds,
+              moved / milliseconds / 1e6, moved / Median(copy_times) / 1e6);
   std::fflush(stdout);
 }
 
-template <typename T, typename Description, int kVariant>
-void Measure(const std::string& title, const Workload& workload, int rounds) {
-  Measure<T, Case<Description>, RuleOf<Description, ComputeType<T>, kVariant>>(
-      title.c_str(), workload, rounds);
+// A step of a rule without its optional slots, or with all.
+template <typename Description>
+void MeasureTensors(const std::string& title, const Workload& workload,
+                    ElementType element, bool all_slots, int rounds) {
+  GpuStep step;
+  step.variant = all_slots ? kVariants<Description> - 1 : 0;
+  step.arrays.element = element;
+  step.arrays.sizes = workload.sizes;
+  std::vector<DenseTensor<float>> tensors;
+  int64_t moved = 0;
+  for (const int64_t size : workload.sizes) {
+    tensors.push_back({.size = size});
+    // The gradient is only read.
+    moved += size * (3 * (element == ElementType::kFloat ? 4 : 2) +
+                     2 * 4 * CountSlots<Description>(step.variant));
+  }
+  const std::size_t launches = 1 + PlanGpuBatches(tensors).size();
+  Measure<Description>(
+      workload.title + "\t" + title + "\t" + std::to_string(launches), step,
+      moved, rounds);
 }
 
-// Every rule without and with its optional slots, if it has any.
 void MeasureAll(const Workload& workload, int rounds) {
   ForEachRule([&](auto description) {
     using Description = typename decltype(description)::type;
     const std::string op = Description::kOp;
-    Measure<float, Description, 0>(op, workload, rounds);
+    MeasureTensors<Description>(op, workload, ElementType::kFloat, false,
+                                rounds);
     constexpr int kAllSlots = kVariants<Description> - 1;
     // What is by row has no tensors.
-    if constexpr (kAllSlots > 0 &&
-                  !RuleOf<Description, float, kAllSlots>::kRowWise) {
-      Measure<float, Description, kAllSlots>(op + ", all slots", workload,
-                                             rounds);
+    if (kAllSlots > 0 && !RuleOf<Description, float, kAllSlots>::kRowWise) {
+      MeasureTensors<Description>(op + ", all slots", workload,
+                                  ElementType::kFloat, true, rounds);
     }
   });
-  Measure<BFloat16, Adam, 0>("Adam, bfloat16 variables", workload, rounds);
+  MeasureTensors<Adam>("Adam, bfloat16 variables", workload,
+                       ElementType::kBFloat16, false, rounds);
 }
 
 // Steps with `count` rows of a table, in each step other ones.
@@ -153,7 +204,6 @@ struct RowWorkload {
 
 template <typename Description>
 void MeasureRows(const RowWorkload& workload, bool exact, int rounds) {
-  constexpr int kSlots = RuleOf<Description, float, 0>::kSlots;
   const auto [rows, width, count, kind] = workload;
   const int64_t sets = std::max<int64_t>(1, (1 << 19) / count);
   std::mt19937_64 random;
@@ -174,70 +224,18 @@ void MeasureRows(const RowWorkload& workload, bool exact, int rounds) {
     occurring += exact ? rows : different.size();
   }
   const int64_t row = width * sizeof(float);
-  const int64_t moved = count * (sizeof(int32_t) + row) +
-                        occurring / sets * row * 2 * (1 + kSlots);
-
-  const int64_t array = rows * row;
-  const int64_t bytes = std::max(moved, (1 + kSlots) * array + count * row);
-  const DeviceMemory memory = AllocateOnDevice(bytes);
-  const DeviceMemory all_ids = AllocateOnDevice(ids.size() * sizeof(int32_t));
-  const DeviceMemory own = AllocateOnDevice(sizeof(VariableInputs));
+  const int64_t moved =
+      count * (sizeof(int32_t) + row) +
+      occurring / sets * row * 2 * (1 + CountSlots<Description>(0));
   GpuStep step;
-  step.arrays = {ElementType::kFloat,
-                 {rows * width},
-                 {width},
-                 std::vector<StepArray>(kFrameOperandCount + kSlots)};
+  step.arrays = {ElementType::kFloat, {rows * width}, {width}, {}};
   step.rows = {/*sparse=*/true, /*lazy=*/!exact};
   step.slices = {{nullptr, nullptr, count, nullptr, 0, false, rows}};
-  const DeviceMemory workspace =
-      AllocateOnDevice(GpuWorkspaceBytes<Description>(step));
-  const std::string name = std::to_string(rows) + " x " +
-                           std::to_string(width) + ", " +
-                           std::to_string(count) + " " + kind + "\t" +
-                           Description::kOp + (exact ? ", exact" : ", lazy");
-  if (memory == nullptr || workspace == nullptr) {
-    std::printf("%s\tskipped: too little memory\n", name.c_str());
-    return;
-  }
-  FillWithNumbers(memory, bytes);
-  CopyToDevice(all_ids.get(), ids.data(), ids.size() * sizeof(int32_t));
-  const VariableInputs numbers;
-  CopyToDevice(own.get(), &numbers, sizeof(numbers));
-  for (int k = 0; k < 4; ++k) {
-    step.variables.inputs[k].numbers = static_cast<double*>(own.get()) + k;
-  }
-  char* const begin = static_cast<char*>(memory.get());
-  step.arrays.arrays[kVariable].data = begin;
-  for (int k = 0; k < kSlots; ++k) {
-    step.arrays.arrays[kFrameOperandCount + k].data = begin + (1 + k) * array;
-  }
-  step.slices[0].values = begin + (1 + kSlots) * array;
-
-  const Work copies = [&](void* stream) {
-    return CopyOnGpu(begin + moved / 2, begin, moved / 2, stream);
-  };
-  const Work steps = [&](void* stream) {
-    const char* error = nullptr;
-    for (int64_t set = 0; set < sets && error == nullptr; ++set) {
-      step.slices[0].ids = static_cast<int32_t*>(all_ids.get()) + set * count;
-      error = ApplyOnGpu<Description>(step, workspace.get(), stream);
-    }
-    return error;
-  };
-  // The kernels alone, without the host.
-  Graph graph(steps);
-  std::vector<double> copy_times, step_times;
-  for (int round = -1; round < rounds; ++round) {
-    const double copy_time = TimeOnDevice(10, copies);
-    const double step_time = TimeOnDevice(2, std::ref(graph)) / sets;
-    if (round < 0) continue;
-    copy_times.push_back(copy_time);
-    step_times.push_back(step_time);
-  }
-  const double milliseconds = Median(step_times);
-  std::printf("%s\t-\t%.4f\t%.1f\t%.1f\n", name.c_str(), milliseconds,
-              moved / milliseconds / 1e6, moved / Median(copy_times) / 1e6);
-  std::fflush(stdout);
+  Measure<Description>(std::to_string(rows) + " x " + std::to_string(width) +
+                           ", " + std::to_string(count) + " " + kind + "\t" +
+                           Description::kOp + (exact ? ", exact" : ", lazy") +
+                           "\t-",
+                       step, moved, rounds, ids);
 }
 
 void MeasureAllRows(int rounds) {
