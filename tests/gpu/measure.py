@@ -10,15 +10,35 @@ its PyTorch sees the GPU, the table has the times of PyTorch's optimizers, too.
 import argparse
 import math
 import pathlib
+import re
+import statistics
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
-import torch_fused
-
 import shapes
 
+try:
+    import torch
+except (ImportError, OSError):  # OSError: it lacks a library.
+    torch = None
+
 Rows = dict[tuple[str, str], list[str]]
+
+# By what speed.cc calls the same.
+_OPTIMIZERS = {
+    "AdamAmsgrad": ("Adam", {"capturable": True}),
+    "AdamAmsgrad, all slots": ("Adam", {"capturable": True, "amsgrad": True}),
+    "SGD": ("SGD", {}),
+    "SGD, all slots": ("SGD", {"momentum": 0.9}),
+}
+_ROW_OPTIMIZERS = {
+    "AdamAmsgrad, lazy": "SparseAdam",
+    "Adagrad, lazy": "Adagrad",
+    "SGD, lazy": "SGD",
+}
+_REPETITIONS = 20
 
 
 def workloads() -> dict[str, list[shapes.Shape]]:
@@ -55,6 +75,75 @@ def table(speed: Rows, fused: dict[tuple[str, str], float]) -> str:
     return "\n".join(lines)
 
 
+def fused_milliseconds(
+    tensors: Sequence[shapes.Shape], rounds: int
+) -> dict[str, float]:
+    """Returns each optimizer's median time of a step, without Python's part.
+
+    A step is captured as a CUDA graph, which is replayed.
+    """
+    parameters = [
+        torch.nn.Parameter(torch.rand(x, device="cuda")) for x in tensors
+    ]
+    for parameter in parameters:
+        parameter.grad = torch.rand_like(parameter)
+    times = {}
+    for case, (name, arguments) in _OPTIMIZERS.items():
+        make = getattr(torch.optim, name)
+        made = make(parameters, lr=1e-3, fused=True, **arguments)
+        times[case] = _time(made.step, rounds)
+        del made  # Its state.
+    return times
+
+
+def _time(step: Callable[[], None], rounds: int) -> float:
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step()  # Makes the state, which a graph must not.
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return _median(graph.replay, rounds)
+
+
+def row_milliseconds(title: str, case: str, rounds: int) -> float:
+    """Returns the median time of a step on some rows, as speed.cc calls it.
+
+    Such a step waits for the device, so no graph can hold it.
+    """
+    numbers, kind = re.match(r"(.*\d) (\D+)", title).groups()
+    rows, width, count = map(int, re.findall(r"\d+", numbers))
+    x = torch.rand(_REPETITIONS, count, device="cuda", dtype=torch.float64)
+    ranks = {"uniform": rows * x, "zipf": rows**x - 1}.get(kind, 7 + 0 * x)
+    ids = iter((ranks.long() * 6180339 % rows).repeat(rounds + 1, 1))
+    values = torch.rand(count, width, device="cuda")
+    table = torch.nn.Parameter(torch.rand(rows, width, device="cuda"))
+    optimizer = getattr(torch.optim, _ROW_OPTIMIZERS[case])([table], lr=1e-3)
+
+    def step() -> None:
+        table.grad = torch.sparse_coo_tensor(
+            next(ids)[None], values, table.shape, check_invariants=False
+        )
+        optimizer.step()
+
+    return _median(step, rounds)
+
+
+def _median(step: Callable[[], None], rounds: int) -> float:
+    times = []
+    for _ in range(rounds + 1):  # The first one warms up.
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(_REPETITIONS):
+            step()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) / _REPETITIONS)
+    return statistics.median(times[1:])
+
+
 def main() -> None:
     """Measures and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -77,16 +166,16 @@ def main() -> None:
         check=True,
     ).stdout
     fused = {}
-    if torch_fused.available():
+    if torch is not None and torch.cuda.is_available():
         print("==> PyTorch's optimizers", flush=True)
         for title, case in rows(output):
-            if case in torch_fused.ROW_OPTIMIZERS:
-                fused[title, case] = torch_fused.row_milliseconds(
+            if case in _ROW_OPTIMIZERS:
+                fused[title, case] = row_milliseconds(
                     title, case, arguments.rounds
                 )
         for title, tensors in workloads().items():
             try:
-                times = torch_fused.milliseconds(tensors, arguments.rounds)
+                times = fused_milliseconds(tensors, arguments.rounds)
             except RuntimeError as error:  # Out of memory, say.
                 print(f"{title}: {error}")
                 continue

@@ -57,6 +57,11 @@ void FillWithNumbers(const DeviceMemory& memory, int64_t bytes) {
   RepeatOnDevice(memory.get(), pattern, bytes);
 }
 
+int64_t SizeOf(ElementType type) {
+  return WithElementType(
+      type, [](auto tag) { return sizeof(typename decltype(tag)::type); });
+}
+
 template <typename Description>
 int CountSlots(int variant) {
   return WithRule<Description, float>(
@@ -72,62 +77,53 @@ void Measure(const std::string& columns, GpuStep step, int64_t moved,
   const int operands =
       kFrameOperandCount + CountSlots<Description>(step.variant);
   step.arrays.arrays.resize(operands * count);
-  const int64_t element = step.arrays.element == ElementType::kFloat ? 4 : 2;
-  char* workspace = nullptr;
-  // Returns how many bytes all arrays take.
-  const auto lay_out = [&](char* memory) {
-    int64_t used = 0;
-    const auto take = [&](int64_t bytes) {
-      // Aligned as TensorFlow and PyTorch align tensors.
-      constexpr int64_t kAlignment = 256;
-      char* const begin = memory + used;
-      used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-      return begin;
-    };
-    for (GpuSlices& slices : step.slices) {
-      slices.values = take(slices.count * step.arrays.widths[0] * element);
-    }
-    for (int k = 0; k < operands; ++k) {
-      const bool is_slot = k >= kFrameOperandCount;
-      const bool exists =
-          is_slot || k == kVariable || (k == kGradient && step.slices.empty());
-      for (int i = 0; exists && i < count; ++i) {
-        step.arrays.arrays[k * count + i].data =
-            take(step.arrays.sizes[i] * (is_slot ? sizeof(float) : element));
-      }
-    }
-    workspace = take(GpuWorkspaceBytes<Description>(step));
-    return used;
+  const int64_t element = SizeOf(step.arrays.element);
+  std::vector<DeviceMemory> memory;
+  bool enough = true;
+  const auto add = [&](int64_t bytes) {
+    memory.push_back(AllocateOnDevice(bytes));
+    enough = enough && memory.back() != nullptr;
+    if (enough) FillWithNumbers(memory.back(), bytes);
+    return static_cast<char*>(memory.back().get());
   };
-  // The copy is from one half of the same memory to the other.
-  const int64_t bytes = std::max(lay_out(nullptr), moved);
-  const DeviceMemory arena = AllocateOnDevice(bytes);
-  const DeviceMemory all_ids = AllocateOnDevice(ids.size() * sizeof(int32_t));
-  const DeviceMemory own = AllocateOnDevice(sizeof(VariableInputs));
-  if (arena == nullptr) {
+  for (int k = 0; k < operands; ++k) {
+    const bool is_slot = k >= kFrameOperandCount;
+    const bool exists =
+        is_slot || k == kVariable || (k == kGradient && ids.empty());
+    for (int i = 0; exists && i < count; ++i) {
+      step.arrays.arrays[k * count + i].data =
+          add(step.arrays.sizes[i] * (is_slot ? sizeof(float) : element));
+    }
+  }
+  for (GpuSlices& slices : step.slices) {
+    slices.values = add(slices.count * step.arrays.widths[0] * element);
+  }
+  char* const all_ids = add((1 + ids.size()) * sizeof(int32_t));
+  char* const own = add(sizeof(VariableInputs));
+  char* const workspace = add(GpuWorkspaceBytes<Description>(step));
+  char* const copied = add(moved);
+  if (!enough) {
     std::printf("%s\tskipped: too little memory\n", columns.c_str());
     return;
   }
-  FillWithNumbers(arena, bytes);
-  char* const memory = static_cast<char*>(arena.get());
-  lay_out(memory);
-  CopyToDevice(all_ids.get(), ids.data(), ids.size() * sizeof(int32_t));
+  CopyToDevice(all_ids, ids.data(), ids.size() * sizeof(int32_t));
   const VariableInputs numbers;
-  CopyToDevice(own.get(), &numbers, sizeof(numbers));
+  CopyToDevice(own, &numbers, sizeof(numbers));
   for (int k = 0; k < 4; ++k) {
-    step.variables.inputs[k] = {static_cast<double*>(own.get()) + k,
-                                /*one_for_all=*/true};
+    step.variables.inputs[k] = {
+        static_cast<double*>(static_cast<void*>(own)) + k,
+        /*one_for_all=*/true};
   }
 
   const int64_t sets = ids.empty() ? 1 : ids.size() / step.slices[0].count;
   const Work copies = [&](void* stream) {
-    return CopyOnGpu(memory + moved / 2, memory, moved / 2, stream);
+    return CopyOnGpu(copied + moved / 2, copied, moved / 2, stream);
   };
   Work steps = [&](void* stream) {
     const char* error = nullptr;
     for (int64_t set = 0; set < sets && error == nullptr; ++set) {
       for (GpuSlices& slices : step.slices) {
-        slices.ids = static_cast<int32_t*>(all_ids.get()) + set * slices.count;
+        slices.ids = all_ids + set * slices.count * sizeof(int32_t);
       }
       error = ApplyOnGpu<Description>(step, workspace, stream);
     }
@@ -157,43 +153,42 @@ void Measure(const std::string& columns, GpuStep step, int64_t moved,
   std::fflush(stdout);
 }
 
-// A step of a rule without its optional slots, or with all.
-template <typename Description>
-void MeasureTensors(const std::string& title, const Workload& workload,
-                    ElementType element, bool all_slots, int rounds) {
-  GpuStep step;
-  step.variant = all_slots ? kVariants<Description> - 1 : 0;
-  step.arrays.element = element;
-  step.arrays.sizes = workload.sizes;
-  std::vector<DenseTensor<float>> tensors;
-  int64_t moved = 0;
-  for (const int64_t size : workload.sizes) {
-    tensors.push_back({.size = size});
+// Every rule without and with its optional slots, if it has any.
+void MeasureTensors(const Workload& workload, int rounds) {
+  const auto measure = [&](auto rule, const std::string& title,
+                           ElementType element, int variant) {
+    using Description = typename decltype(rule)::type;
+    GpuStep step;
+    step.variant = variant;
+    step.arrays.element = element;
+    step.arrays.sizes = workload.sizes;
+    std::vector<DenseTensor<float>> tensors;
+    int64_t elements = 0;
+    for (const int64_t size : workload.sizes) {
+      tensors.push_back({.size = size});
+      elements += size;
+    }
+    const std::size_t launches = 1 + PlanGpuBatches(tensors).size();
     // The gradient is only read.
-    moved += size * (3 * (element == ElementType::kFloat ? 4 : 2) +
-                     2 * 4 * CountSlots<Description>(step.variant));
-  }
-  const std::size_t launches = 1 + PlanGpuBatches(tensors).size();
-  Measure<Description>(
-      workload.title + "\t" + title + "\t" + std::to_string(launches), step,
-      moved, rounds);
-}
-
-void MeasureAll(const Workload& workload, int rounds) {
-  ForEachRule([&](auto description) {
-    using Description = typename decltype(description)::type;
+    const int64_t moved =
+        elements * (3 * SizeOf(element) +
+                    2 * sizeof(float) * CountSlots<Description>(variant));
+    Measure<Description>(
+        workload.title + "\t" + title + "\t" + std::to_string(launches), step,
+        moved, rounds);
+  };
+  ForEachRule([&](auto rule) {
+    using Description = typename decltype(rule)::type;
     const std::string op = Description::kOp;
-    MeasureTensors<Description>(op, workload, ElementType::kFloat, false,
-                                rounds);
+    measure(rule, op, ElementType::kFloat, 0);
     constexpr int kAllSlots = kVariants<Description> - 1;
     // What is by row has no tensors.
     if (kAllSlots > 0 && !RuleOf<Description, float, kAllSlots>::kRowWise) {
-      MeasureTensors<Description>(op + ", all slots", workload,
-                                  ElementType::kFloat, true, rounds);
+      measure(rule, op + ", all slots", ElementType::kFloat, kAllSlots);
     }
   });
-  MeasureTensors<Adam>("Adam, bfloat16 variables", workload,
-                       ElementType::kBFloat16, false, rounds);
+  measure(TypeTag<Adam>(), "Adam, bfloat16 variables", ElementType::kBFloat16,
+          0);
 }
 
 // Steps with `count` rows of a table, in each step other ones.
@@ -238,7 +233,7 @@ void MeasureRows(const RowWorkload& workload, bool exact, int rounds) {
                        step, moved, rounds, ids);
 }
 
-void MeasureAllRows(int rounds) {
+void MeasureTables(int rounds) {
   constexpr int64_t kM = 1000000;
   const RowWorkload workloads[] = {
       {10 * kM, 64, kM, "uniform"},    {10 * kM, 128, kM, "uniform"},
@@ -270,13 +265,13 @@ int main(int argc, char** argv) {
     std::fputs("No GPU was found.\n", stderr);
     return 77;
   }
-  if (rows) MeasureAllRows(rounds);
+  if (rows) MeasureTables(rounds);
   for (std::string line; !rows && std::getline(std::cin, line);) {
     Workload workload;
     const std::size_t tab = line.find('\t');
     workload.title = line.substr(0, tab);
     std::istringstream sizes(line.substr(tab + 1));
     for (int64_t size; sizes >> size;) workload.sizes.push_back(size);
-    MeasureAll(workload, rounds);
+    MeasureTensors(workload, rounds);
   }
 }
