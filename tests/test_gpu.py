@@ -18,16 +18,18 @@ from small_model import assert_close, fit
 pytestmark = needs_gpu
 
 
-def assert_trained_alike(model: keras.Model, expected: keras.Model) -> None:
-    assert_close(model.variables, expected.variables, rtol=1e-3, atol=1e-4)
-
-
-def fit_on_cpu(name: str, mode: str) -> keras.Model:
+def trained_model(name: str, mode: str, **arguments: Any) -> keras.Model:
     under_test = OPTIMIZERS[name]
+    optimizer = under_test.make(0.01, **under_test.modes[mode])
+    return fit(optimizer, **arguments)
+
+
+def assert_trained_as_on_the_cpu(
+    model: keras.Model, name: str, mode: str
+) -> None:
     with tf.device("CPU:0"):
-        return fit(
-            under_test.make(0.01, **under_test.modes[mode]), jit_compile=False
-        )
+        expected = trained_model(name, mode, jit_compile=False)
+    assert_close(model.variables, expected.variables, rtol=1e-3, atol=1e-4)
 
 
 thorough_modes = pytest.mark.parametrize(("name", "mode"), THOROUGH_MODES)
@@ -37,22 +39,20 @@ thorough_modes = pytest.mark.parametrize(("name", "mode"), THOROUGH_MODES)
 @pytest.mark.parametrize("jit_compile", ["auto", False])
 @thorough_modes
 def test_fit(name, mode, jit_compile):
-    under_test = OPTIMIZERS[name]
-    optimizer = under_test.make(0.01, **under_test.modes[mode])
-    model = fit(optimizer, jit_compile=jit_compile)
+    model = trained_model(name, mode, jit_compile=jit_compile)
+    optimizer = model.optimizer
     if not jit_compile:
         assert optimizer.implementation_in_use == "custom_op"
     assert all("GPU" in v.value.device for v in model.trainable_variables)
     assert all("GPU" in v.value.device for v in optimizer.variables[2:])
-    assert_trained_alike(model, fit_on_cpu(name, mode))
+    assert_trained_as_on_the_cpu(model, name, mode)
 
 
 @thorough_modes
 def test_mirrored_strategy_over_all_gpus(name, mode):
     strategy = tf.distribute.MirroredStrategy()
-    under_test = OPTIMIZERS[name]
     with strategy.scope():
-        model = fit(under_test.make(0.01, **under_test.modes[mode]))
+        model = trained_model(name, mode)
     assert strategy.num_replicas_in_sync == len(
         tf.config.list_logical_devices("GPU")
     )
@@ -60,7 +60,7 @@ def test_mirrored_strategy_over_all_gpus(name, mode):
         first, *others = strategy.experimental_local_results(variable.value)
         for other in others:
             np.testing.assert_array_equal(first.numpy(), other.numpy())
-    assert_trained_alike(model, fit_on_cpu(name, mode))
+    assert_trained_as_on_the_cpu(model, name, mode)
 
 
 def host_inputs(operation: tf.Operation) -> Iterator[tf.Tensor]:
@@ -100,24 +100,13 @@ def assert_takes_nothing_back(step: Callable, *arguments: tf.Tensor) -> None:
             assert is_there, f"{operation.type} waits for {tensor.name}"
 
 
-# The host asks whether AveragedSGD's averages are swapped in.
-@pytest.mark.parametrize("name", [x for x in OPTIMIZERS if x != "AveragedSGD"])
-def test_a_step_takes_nothing_back_to_the_host(name):
-    under_test = OPTIMIZERS[name]
-    variable = keras.Variable([1.0, 2.0])
-    optimizer = under_test.make(
-        implementation="custom_op", **under_test.modes["plain"]
-    )
-    optimizer.build([variable])
-    assert_takes_nothing_back(lambda: optimizer.apply([tf.ones(2)], [variable]))
-
-
-# ---- Tables. ----
+# ---- Tables, beside a variable with a dense gradient. ----
 
 MODES = [*THOROUGH_MODES, *ROW_WISE_MODES]
 TABLES = pytest.mark.parametrize(
     ("name", "mode", "lazy_mode"),
     [
+        # The host asks whether AveragedSGD's averages are swapped in.
         *((x, mode, False) for x, mode in MODES if x != "AveragedSGD"),
         *((x, mode, True) for x, mode in MODES if OPTIMIZERS[x].has_lazy_mode),
         *((x, "plain", "catch_up") for x in RULES if RULES[x].spec.coasts),
@@ -128,7 +117,7 @@ TABLES = pytest.mark.parametrize(
 def trained(
     name: str, mode: str, lazy_mode: bool | str, dtype: str, **options: Any
 ) -> tuple[list[keras.Variable], Callable, list[tuple[tf.Tensor, ...]]]:
-    """Two tables with their state, a step that looks rows up, and batches."""
+    """Variables with their state, a step that looks rows up, and batches."""
     random = np.random.default_rng(3)
     tables = [
         keras.Variable(
@@ -145,12 +134,13 @@ def trained(
     optimizer = OPTIMIZERS[name].make(
         0.125, implementation="custom_op", **arguments
     )
-    optimizer.build(tables)
+    variables = [*tables, keras.Variable([1.0, 2.0], name="c")]
+    optimizer.build(variables)
 
     def step(rows: tf.Tensor, *values: tf.Tensor) -> None:
         optimizer.catch_up(tables, [rows, rows])
         slices = [tf.IndexedSlices(x, rows) for x in values]
-        optimizer.apply(slices, tables)
+        optimizer.apply([*slices, tf.ones(2)], variables)
 
     batches = []
     for _ in range(5):
@@ -163,7 +153,7 @@ def trained(
         ]
         types = [x.dtype for x in tables]
         batches.append((rows, *map(tf.constant, values, types)))
-    return [*tables, *optimizer.variables], step, batches
+    return [*variables, *optimizer.variables], step, batches
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -182,7 +172,7 @@ def test_tables_get_the_bits_of_the_cpu(name, mode, lazy_mode, dtype):
 
 
 @TABLES
-def test_a_step_of_tables_takes_nothing_back_to_the_host(name, mode, lazy_mode):
+def test_a_step_takes_nothing_back_to_the_host(name, mode, lazy_mode):
     for options in ({}, {"global_clipnorm": 1.0}):
         arguments = name, mode, lazy_mode, "bfloat16"
         _, step, batches = trained(*arguments, **options)

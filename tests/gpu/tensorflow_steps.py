@@ -10,6 +10,7 @@ to reach, the most important first, and whole `fit`s.
 
 import argparse
 import collections
+import functools
 import gc
 import itertools
 import pathlib
@@ -30,25 +31,6 @@ from gradients import draw_ids
 _ROUNDS = 5
 # A round of a contender takes about so long.
 _SECONDS = 0.2
-
-
-def _contender(
-    optimizer: keras.optimizers.Optimizer,
-    how: str,
-    gradients: list[tf.Tensor],
-) -> Callable[[], None]:
-    variables = [
-        keras.Variable(tf.random.normal(x.shape, stddev=0.02))
-        for x in gradients
-    ]
-    optimizer.build(variables)
-
-    def step() -> None:
-        optimizer.apply(gradients, variables)
-
-    if how == "eager":
-        return step
-    return tf.function(step, jit_compile=how == "XLA")
 
 
 def _seconds(step: Callable[[], None], repetitions: int) -> float:
@@ -75,13 +57,19 @@ def _in_turns(steps: Mapping[str, Callable[[], None]]) -> dict[str, float]:
 def measure(workload: shapes.Workload) -> None:
     """Prints a line for each contender."""
     gradients = [tf.random.normal(x, stddev=1e-3) for x in workload.shapes]
-    steps = {
-        f"{cls.__module__.split('.')[0]} | {how}": _contender(
-            cls(), how, gradients
-        )
-        for how in ("eager", "tf.function", "XLA")
-        for cls in (keras.optimizers.Adam, tf_opt.Adam)
-    }
+    steps = {}
+    for how in ("eager", "tf.function", "XLA"):
+        for module in (keras.optimizers, tf_opt):
+            variables = [
+                keras.Variable(tf.random.normal(x, stddev=0.02))
+                for x in workload.shapes
+            ]
+            optimizer = module.Adam()
+            optimizer.build(variables)
+            step = functools.partial(optimizer.apply, gradients, variables)
+            if how != "eager":
+                step = tf.function(step, jit_compile=how == "XLA")
+            steps[f"{module.__name__.split('.')[0]} | {how}"] = step
     for name, milliseconds in _in_turns(steps).items():
         print(f"| {workload.title} | {name} | {milliseconds:.3g} |")
 
