@@ -24,9 +24,7 @@ def trained_model(name: str, mode: str, **arguments: Any) -> keras.Model:
     return fit(optimizer, **arguments)
 
 
-def assert_trained_as_on_the_cpu(
-    model: keras.Model, name: str, mode: str
-) -> None:
+def assert_as_on_cpu(model: keras.Model, name: str, mode: str) -> None:
     with tf.device("CPU:0"):
         expected = trained_model(name, mode, jit_compile=False)
     assert_close(model.variables, expected.variables, rtol=1e-3, atol=1e-4)
@@ -40,12 +38,11 @@ thorough_modes = pytest.mark.parametrize(("name", "mode"), THOROUGH_MODES)
 @thorough_modes
 def test_fit(name, mode, jit_compile):
     model = trained_model(name, mode, jit_compile=jit_compile)
-    optimizer = model.optimizer
     if not jit_compile:
-        assert optimizer.implementation_in_use == "custom_op"
+        assert model.optimizer.implementation_in_use == "custom_op"
     assert all("GPU" in v.value.device for v in model.trainable_variables)
-    assert all("GPU" in v.value.device for v in optimizer.variables[2:])
-    assert_trained_as_on_the_cpu(model, name, mode)
+    assert all("GPU" in v.value.device for v in model.optimizer.variables[2:])
+    assert_as_on_cpu(model, name, mode)
 
 
 @thorough_modes
@@ -60,7 +57,7 @@ def test_mirrored_strategy_over_all_gpus(name, mode):
         first, *others = strategy.experimental_local_results(variable.value)
         for other in others:
             np.testing.assert_array_equal(first.numpy(), other.numpy())
-    assert_trained_as_on_the_cpu(model, name, mode)
+    assert_as_on_cpu(model, name, mode)
 
 
 def host_inputs(operation: tf.Operation) -> Iterator[tf.Tensor]:

@@ -72,7 +72,9 @@ class Memory {
     NextThreadOrder();
     const Work work = [&](void* stream) { return launch(workspace, stream); };
     if (++launched_ % 3 == 0) {
-      Graph(work).Replay();
+      Graph graph(work);
+      Require(graph(nullptr));
+      WaitForDevice();
     } else {
       Require(work(nullptr));
     }
@@ -254,17 +256,6 @@ const RuleMakers kMakersOf = {&MakeRules<Description, float>,
 template <typename Description>
 class Steps {
  public:
-  // The input with the number of a layer; null if no slot is stacked.
-  static constexpr const char* LayerInput() {
-    const char* name = nullptr;
-    for (const Operand& slot : Description::kSlotOperands) {
-      if (slot.is_stacked()) name = slot.layer_input;
-    }
-    return name;
-  }
-  // Layers of a stacked slot.
-  static constexpr int kLayers = LayerInput() == nullptr ? 0 : 3;
-
   Steps(const Tables& tables, const How& how)
       : tables_(tables), count_(tables.size()), how_(how) {
     memory.Clear();
@@ -348,9 +339,9 @@ class Steps {
     };
     refuse(Description::kScalars, hyperparameters_);
     refuse(kFrameScalars, frame_);
-    for (const int64_t layer : {-1, kLayers}) {
+    for (const int64_t layer : {int64_t{-1}, kLayers}) {
       *layer_ = layer;
-      right = (kLayers == 0 || WriteTheSame([] {})) && right;
+      right = (layer_input_ == nullptr || WriteTheSame([] {})) && right;
     }
     return right;
   }
@@ -399,7 +390,9 @@ class Steps {
     const bool waits = how_.form == Form::kWaiting;
     step.variables = vectors_;
     step.has_accumulators = how_.framed;
-    if (kLayers > 0) step.layer = GpuLayer(LayerInput(), kLayers, layer_);
+    if (layer_input_ != nullptr) {
+      step.layer = GpuLayer(layer_input_, kLayers, layer_);
+    }
     step.rows = {how_.form != Form::kDense, lazy_, waits, report_};
     for (const Gradient& gradient : gradients_) {
       step.slices.push_back(gradient.ForGpu(kCapacity));
@@ -409,6 +402,7 @@ class Steps {
 
  private:
   using Hyperparameters = typename Description::Hyperparameters;
+  static constexpr int64_t kLayers = 3;    // Of a stacked slot.
   static constexpr int64_t kCapacity = 2;  // Missed steps.
 
   E TypeOf(const Operand& operand) const {
@@ -456,6 +450,7 @@ class Steps {
             type, array, at, special && Any(4) == 0);
       }
     }
+    if (operand.is_stacked()) layer_input_ = operand.layer_input;
     operands_.push_back(operand);
   }
 
@@ -491,6 +486,7 @@ class Steps {
   Hyperparameters* hyperparameters_;
   FrameInputs* frame_;
   VariableVectors vectors_;
+  const char* layer_input_ = nullptr;  // Of a stacked slot.
   std::vector<Gradient> gradients_;
   std::vector<Operand> operands_;
   int slots_;
@@ -545,26 +541,20 @@ template <typename Description>
 bool StepsAreRight(const Tables& tables, const How& how) {
   Steps<Description> steps(tables, how);
   std::vector<FrameInputs> frames = AllFrames();
-  frames.push_back(frames[0]);
-  frames.push_back(frames[1]);
-  frames.emplace_back();
-  bool right = true;
-  const auto take = [&](int frame, bool lazy) {
-    steps.Set(frames[frame], lazy);
-    right = steps.IsRight() && right;
-  };
-  if (how.form != Form::kWaiting) {
-    // Two steps that accumulate and two updates, or updates alone, the last one
-    // with a frame that does nothing.
-    for (int k = how.framed ? 2 : 4; k < (how.framed ? 6 : 7); ++k) {
-      take(k, how.form == Form::kLazy);
-    }
-    return right;
-  }
+  frames.emplace_back();  // It leaves the gradient as it is.
+  const bool waits = how.form == Form::kWaiting;
+  // Updates; or two steps that accumulate, and two updates.
+  std::vector<int> order = {0, 1, 4};
+  if (how.framed) order = {2, 3, 0, 1};
   // A step without an update is a lookup, or accumulates. After two updates
   // there is no more room, and with lazy = false, too, all rows catch up.
-  for (const int frame : {0, 2, 1, 2, 3, 0, 1, 0}) take(frame, true);
-  for (const int frame : {2, 1, 3, 0}) take(frame, frame == 1);
+  if (waits) order = {0, 2, 1, 2, 3, 0, 1, 0, 2, 1, 3, 0};
+  bool right = true;
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const bool is_lazy = k < 8 || order[k] == 1;
+    steps.Set(frames[order[k]], waits ? is_lazy : how.form == Form::kLazy);
+    right = steps.IsRight() && right;
+  }
   return right;
 }
 
@@ -679,21 +669,17 @@ void CheckMeasures(E element) {
                  accumulated = bits & 4, enabled = !(bits & 8);
       memory.Clear();
       std::vector<GpuMeasuredTensor<T>> tensors;
-      const auto add = [&](auto* array, int64_t size, E type) {
-        for (int64_t at = 0; at < size; ++at) {
-          Put(1 + Unit(at), type, array, at, special && Any(4) == 0);
-        }
-        return array;
-      };
       for (const int64_t size : *sizes) {
-        using V = ComputeType<T>;
-        const E type = element == E::kDouble ? E::kDouble : E::kFloat;
-        const T* const gradient =
-            add(memory.New<T>(size, misaligned), size, element);
-        tensors.push_back({{gradient, nullptr, size}});
-        if (!accumulated) continue;
-        tensors.back().accumulator =
-            add(memory.New<V>(size, misaligned), size, type);
+        auto* const gradient = memory.New<T>(size, misaligned);
+        auto* const accumulator =
+            memory.New<ComputeType<T>>(accumulated ? size : 0, misaligned);
+        tensors.push_back({{gradient, accumulator, size}});
+        for (int64_t at = 0; at < size; ++at) {
+          Put(1 + Unit(at), element, gradient, at, special && Any(4) == 0);
+          if (accumulator == nullptr) continue;
+          Put(Unit(at), element == E::kDouble ? E::kDouble : E::kFloat,
+              accumulator, at, special && Any(4) == 0);
+        }
       }
       right = MeasuresRight<T>(tensors, {}, enabled) && right;
     }

@@ -73,9 +73,8 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  // Does it once more, in a stream; or waits, too.
+  // Does it once more, in a stream.
   const char* operator()(void* stream);
-  void Replay();
 
  private:
   struct State;

@@ -76,11 +76,6 @@ const char* Graph::operator()(void* stream) {
   return nullptr;
 }
 
-void Graph::Replay() {
-  (*this)(state_->stream);
-  RequireCuda(cudaStreamSynchronize(state_->stream));
-}
-
 float TimeOnDevice(int repetitions, const Work& work) {
   cudaEvent_t begin, end;
   RequireCuda(cudaEventCreate(&begin));

@@ -45,8 +45,6 @@ Graph::~Graph() = default;
 
 const char* Graph::operator()(void* stream) { return state_->work(stream); }
 
-void Graph::Replay() { Require(state_->work(nullptr)); }
-
 float TimeOnDevice(int repetitions, const Work& work) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < repetitions; ++i) Require(work(nullptr));

@@ -14,7 +14,7 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 import shapes
@@ -24,7 +24,8 @@ try:
 except (ImportError, OSError):  # OSError: it lacks a library.
     torch = None
 
-Rows = dict[tuple[str, str], list[str]]
+# Of a workload and case.
+Key = tuple[str, str]
 
 # By what speed.cc calls the same.
 _OPTIMIZERS = {
@@ -49,16 +50,7 @@ def workloads() -> dict[str, list[shapes.Shape]]:
     return found
 
 
-def rows(output: str) -> Rows:
-    """Lines of columns, by the first two: workload and case."""
-    found = {}
-    for line in output.splitlines():
-        workload, case, *columns = line.split("\t")
-        found[workload, case] = columns
-    return found
-
-
-def table(speed: Rows, fused: dict[tuple[str, str], float]) -> str:
+def table(speed: dict[Key, list[str]], fused: dict[Key, float]) -> str:
     """The measurement in Markdown, beside PyTorch's milliseconds."""
     lines = [
         "| workload | optimizer | launches | ms | GB/s | copy, GB/s | share "
@@ -75,9 +67,7 @@ def table(speed: Rows, fused: dict[tuple[str, str], float]) -> str:
     return "\n".join(lines)
 
 
-def fused_milliseconds(
-    tensors: Sequence[shapes.Shape], rounds: int
-) -> dict[str, float]:
+def milliseconds(tensors: list[shapes.Shape], rounds: int) -> dict[str, float]:
     """Returns each optimizer's median time of a step, without Python's part.
 
     A step is captured as a CUDA graph, which is replayed.
@@ -90,22 +80,18 @@ def fused_milliseconds(
     times = {}
     for case, (name, arguments) in _OPTIMIZERS.items():
         make = getattr(torch.optim, name)
-        made = make(parameters, lr=1e-3, fused=True, **arguments)
-        times[case] = _time(made.step, rounds)
-        del made  # Its state.
+        optimizer = make(parameters, lr=1e-3, fused=True, **arguments)
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            optimizer.step()  # Makes the state, which a graph must not.
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            optimizer.step()
+        times[case] = _median(graph.replay, rounds)
+        del optimizer, graph  # Their memory.
     return times
-
-
-def _time(step: Callable[[], None], rounds: int) -> float:
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        step()  # Makes the state, which a graph must not.
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return _median(graph.replay, rounds)
 
 
 def row_milliseconds(title: str, case: str, rounds: int) -> float:
@@ -150,14 +136,11 @@ def main() -> None:
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
-    command = [str(arguments.folder.resolve() / "speed"), str(arguments.rounds)]
     print("==> Against a copy that moves as many bytes", flush=True)
     output = subprocess.run(
-        [*command, "--rows"], stdout=subprocess.PIPE, text=True, check=True
-    ).stdout
-    output += subprocess.run(
-        command,
-        input="".join(
+        [arguments.folder.resolve() / "speed", str(arguments.rounds)],
+        input="tables\n"
+        + "".join(
             f"{title}\t{' '.join(str(math.prod(shape)) for shape in tensors)}\n"
             for title, tensors in workloads().items()
         ),
@@ -165,22 +148,26 @@ def main() -> None:
         text=True,
         check=True,
     ).stdout
+    speed = {}
+    for line in output.splitlines():
+        workload, case, *columns = line.split("\t")
+        speed[workload, case] = columns
     fused = {}
     if torch is not None and torch.cuda.is_available():
         print("==> PyTorch's optimizers", flush=True)
-        for title, case in rows(output):
+        for title, case in speed:
             if case in _ROW_OPTIMIZERS:
                 fused[title, case] = row_milliseconds(
                     title, case, arguments.rounds
                 )
         for title, tensors in workloads().items():
             try:
-                times = fused_milliseconds(tensors, arguments.rounds)
+                times = milliseconds(tensors, arguments.rounds)
             except RuntimeError as error:  # Out of memory, say.
                 print(f"{title}: {error}")
                 continue
             fused |= {(title, case): time for case, time in times.items()}
-    print(table(rows(output), fused))
+    print(table(speed, fused))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 // How fast a step is beside a copy that moves as many bytes, in turns.
 //
 //   speed ROUNDS < WORKLOADS
-//   speed ROUNDS --rows
 //
-// A workload is a line: its title, then after a tab the sizes of its tensors.
-// With --rows, workloads are gradients of some rows of a table.
+// A workload is a line: its title, then after a tab the sizes of its tensors;
+// or `tables`, for gradients of some rows of tables.
 // Prints a line for each optimizer and workload, its columns separated by tabs:
 // workload, case, launches, milliseconds of a step, and the bytes a second, in
 // 10^9, of the step and of the copy. measure.py runs it.
@@ -13,10 +12,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <sstream>
 #include <string>
@@ -43,18 +42,7 @@ struct Workload {
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 ? values[middle]
-                           : (values[middle - 1] + values[middle]) / 2;
-}
-
-// Fills memory with numbers between 1 and 2, or what looks like it in 16 bits.
-void FillWithNumbers(const DeviceMemory& memory, int64_t bytes) {
-  std::vector<uint16_t> numbers(std::min<int64_t>(bytes, 1 << 20) / 2 + 1);
-  for (uint16_t& number : numbers) number = 0x3f80 | (std::rand() & 0x7f);
-  const int64_t pattern = std::min<int64_t>(bytes, 2 * numbers.size());
-  CopyToDevice(memory.get(), numbers.data(), pattern);
-  RepeatOnDevice(memory.get(), pattern, bytes);
+  return values[values.size() / 2];
 }
 
 int64_t SizeOf(ElementType type) {
@@ -80,11 +68,18 @@ void Measure(const std::string& columns, GpuStep step, int64_t moved,
   const int64_t element = SizeOf(step.arrays.element);
   std::vector<DeviceMemory> memory;
   bool enough = true;
+  // Numbers between 1 and 2, or what looks like it in 16 bits.
+  std::vector<uint16_t> pattern(1 << 19);
+  for (uint16_t& x : pattern) x = 0x3f80 | (std::rand() & 0x7f);
   const auto add = [&](int64_t bytes) {
     memory.push_back(AllocateOnDevice(bytes));
-    enough = enough && memory.back() != nullptr;
-    if (enough) FillWithNumbers(memory.back(), bytes);
-    return static_cast<char*>(memory.back().get());
+    char* const array = static_cast<char*>(memory.back().get());
+    enough = enough && array != nullptr;
+    if (!enough) return array;
+    const int64_t copied = std::min<int64_t>(bytes, 2 * pattern.size());
+    CopyToDevice(array, pattern.data(), copied);
+    RepeatOnDevice(array, copied, bytes);
+    return array;
   };
   for (int k = 0; k < operands; ++k) {
     const bool is_slot = k >= kFrameOperandCount;
@@ -162,17 +157,14 @@ void MeasureTensors(const Workload& workload, int rounds) {
     step.variant = variant;
     step.arrays.element = element;
     step.arrays.sizes = workload.sizes;
-    std::vector<DenseTensor<float>> tensors;
-    int64_t elements = 0;
-    for (const int64_t size : workload.sizes) {
-      tensors.push_back({.size = size});
-      elements += size;
-    }
+    const std::vector<int64_t>& sizes = workload.sizes;
+    const std::vector<DenseTensor<float>> tensors(sizes.size());
     const std::size_t launches = 1 + PlanGpuBatches(tensors).size();
     // The gradient is only read.
     const int64_t moved =
-        elements * (3 * SizeOf(element) +
-                    2 * sizeof(float) * CountSlots<Description>(variant));
+        std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) *
+        (3 * SizeOf(element) +
+         2 * sizeof(float) * CountSlots<Description>(variant));
     Measure<Description>(
         workload.title + "\t" + title + "\t" + std::to_string(launches), step,
         moved, rounds);
@@ -255,9 +247,8 @@ void MeasureTables(int rounds) {
 
 int main(int argc, char** argv) {
   using namespace tf_opt;
-  const bool rows = argc == 3 && std::strcmp(argv[2], "--rows") == 0;
-  if (argc != 2 + rows || std::atoi(argv[1]) < 1) {
-    std::fputs("usage: speed ROUNDS [--rows] < WORKLOADS\n", stderr);
+  if (argc != 2 || std::atoi(argv[1]) < 1) {
+    std::fputs("usage: speed ROUNDS < WORKLOADS\n", stderr);
     return 2;
   }
   const int rounds = std::atoi(argv[1]);
@@ -265,8 +256,11 @@ int main(int argc, char** argv) {
     std::fputs("No GPU was found.\n", stderr);
     return 77;
   }
-  if (rows) MeasureTables(rounds);
-  for (std::string line; !rows && std::getline(std::cin, line);) {
+  for (std::string line; std::getline(std::cin, line);) {
+    if (line == "tables") {
+      MeasureTables(rounds);
+      continue;
+    }
     Workload workload;
     const std::size_t tab = line.find('\t');
     workload.title = line.substr(0, tab);

@@ -33,7 +33,6 @@ version=$(.venv/bin/python -c 'import tensorflow; print(tensorflow.__version__)'
 say "Testing on the CPU and on the GPU"
 "$venv/bin/pytest" "$@"
 say "Timing steps of tables, and Adam's of whole models"
-"$venv/bin/python" tests/gpu/tensorflow_steps.py --tables
 "$venv/bin/python" tests/gpu/tensorflow_steps.py
 say "Training with state_device and without"
 "$venv/bin/python" examples/offload.py

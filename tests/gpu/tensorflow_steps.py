@@ -1,11 +1,10 @@
 """Times steps in TensorFlow, Keras' and tf_opt's, in turns.
 
-    python tensorflow_steps.py [WORKLOAD...]
-    python tensorflow_steps.py --tables [--tiny] [--seconds SECONDS]
+    python tensorflow_steps.py [--tiny] [--seconds SECONDS] [WORKLOAD...]
 
 On the GPU if there is one, without the forward and backward pass: Adam's step
-for workloads of `make bench`; or steps of embedding tables, beside what each is
-to reach, the most important first, and whole `fit`s.
+for workloads of `make bench`; for `tables` steps of embedding tables, beside
+what each is to reach, the most important first, and whole `fit`s.
 """
 
 import argparse
@@ -70,6 +69,7 @@ def measure(workload: shapes.Workload) -> None:
             if how != "eager":
                 step = tf.function(step, jit_compile=how == "XLA")
             steps[f"{module.__name__.split('.')[0]} | {how}"] = step
+    print("| workload | Adam of | step | ms |\n| :-- | :-- | :-- | --: |")
     for name, milliseconds in _in_turns(steps).items():
         print(f"| {workload.title} | {name} | {milliseconds:.3g} |")
 
@@ -189,9 +189,8 @@ def _fit(
     note = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda *_: ends.append(time.perf_counter())
     )
-    callbacks = [tf_opt.callbacks.CatchUp(), note]
     how = {"epochs": 6, "steps_per_epoch": 50, "verbose": 0}
-    model.fit(batches, callbacks=callbacks, **how)
+    model.fit(batches, callbacks=[tf_opt.callbacks.CatchUp(), note], **how)
     return float(np.median(np.diff(ends))) / 50 * 1e3
 
 
@@ -232,24 +231,23 @@ def measure_tables(*, tiny: bool, seconds: float) -> None:
 
 
 def main() -> None:
-    """Measures the workloads that are named, or tables."""
+    """Measures the workloads that are named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "workloads", nargs="*", default=["mlp", "resnet-50", "bert-base"]
+        "workloads",
+        nargs="*",
+        default=["tables", "mlp", "resnet-50", "bert-base"],
     )
-    parser.add_argument("--tables", action="store_true")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--seconds", type=float, default=300)
     arguments = parser.parse_args()
     devices = tf.config.list_logical_devices("GPU") or ["CPU"]
     print(f"On {devices[0]}: {tf_opt.build_info()['gpus']}")
-    if arguments.tables:
-        measure_tables(tiny=arguments.tiny, seconds=arguments.seconds)
-        return
-    print("| workload | Adam of | step | ms |")
-    print("| :-- | :-- | :-- | --: |")
     for name in arguments.workloads:
-        measure(shapes.WORKLOADS[name])
+        if name == "tables":
+            measure_tables(tiny=arguments.tiny, seconds=arguments.seconds)
+        else:
+            measure(shapes.WORKLOADS[name])
 
 
 if __name__ == "__main__":
