@@ -17,6 +17,9 @@
 
 namespace tf_opt {
 
+template <typename Rule>
+using GpuInputsOf = GpuStepInputs<typename Rule::Description>;
+
 template <typename T, typename Rule>
 const char* ApplyDenseGpu(const std::vector<DenseTensor<T>>& tensors,
                           const GpuInputsOf<Rule>& inputs, void* workspace,

@@ -26,18 +26,6 @@
 
 namespace tf_opt {
 
-template <typename Rule>
-using GpuInputsOf = GpuStepInputs<typename Rule::Description>;
-
-// Makes a Rule for each tensor from `inputs` and applies it, in the stream's
-// order. `workspace` has GpuRules<Rule>::Bytes(tensors.size()) bytes of device
-// memory. If a number is out of range, the device prints it and no tensor is
-// written. ApplyOnGpu calls it; `used`, because tests do, too.
-template <typename T, typename Rule>
-__attribute__((used)) const char* ApplyDenseGpu(
-    const std::vector<DenseTensor<T>>& tensors, const GpuInputsOf<Rule>& inputs,
-    void* workspace, void* stream);
-
 // Copies within the device's memory, in the stream's order.
 const char* CopyOnGpu(void* to, const void* from, std::size_t bytes,
                       void* stream);
@@ -57,7 +45,8 @@ struct GpuSlices {
 };
 
 // An id of no row, which is no error: ops that merge slices fill up with it.
-// (Not the greatest number, nor below the least: casts make those of NaNs.)
+// (Not the greatest number, nor is the next one the least: casts make those of
+// NaNs.)
 template <typename Index>
 constexpr Index kUnusedRow = std::numeric_limits<Index>::max() - 1;
 // A bad id that the host was told of: these ops fill up with it if an id is
@@ -110,7 +99,9 @@ struct GpuStep {
 template <typename Description>
 std::size_t GpuWorkspaceBytes(const GpuStep& step);
 
-// Applies the rule, framed, to all variables, in the stream's order.
+// Makes the rule of each variable and applies it, framed, in the stream's
+// order. If a number is out of range, the device prints it and nothing is
+// written.
 template <typename Description>
 const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream);
 
