@@ -37,48 +37,36 @@ const char* ApplyDenseGpu(const std::vector<DenseTensor<T>>& tensors,
   return device.error();
 }
 
-// A step over rows, in device memory: rules, what rows miss, and the rest.
-template <typename T, typename Rule>
-struct RowWorkspace {
-  RowWorkspace(const std::vector<RowTable<T>>& tables, const GpuRowOptions& how,
-               void* workspace)
-      : plan(tables, Rule::kRowWise, how.sparse && !how.lazy),
-        rules(workspace) {
-    char* const begin = static_cast<char*>(workspace);
-    const auto take = [this](std::size_t size) {
-      const std::size_t at = bytes;
-      bytes += (size + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
-      return at;
-    };
-    take(GpuRules<Rule>::Bytes(tables.size()));
-    const std::size_t missed_at = take(tables.size() * sizeof(MissedStep));
-    missed = reinterpret_cast<MissedStep*>(begin + missed_at);
-    bytes += plan.LayOut(workspace == nullptr ? nullptr : begin + bytes);
-    for (std::size_t b = 0; b < plan.batches.size(); ++b) {
-      plan.memory[b].header = rules.header();
-      plan.memory[b].missed = missed + plan.batches[b].first;
-    }
-  }
+template <typename Rule, typename T>
+RowPlan<T> PlanStep(const std::vector<RowTable<T>>& tables,
+                    const GpuRowOptions& how) {
+  return RowPlan<T>(tables, Rule::kRowWise, how.sparse && !how.lazy);
+}
 
-  std::size_t bytes = 0;
-  RowPlan<T> plan;
-  GpuRules<Rule> rules;
-  MissedStep* missed;
-};
-
+// A step over rows; its rules are behind the rest of the workspace.
 template <typename T, typename Rule>
 const char* ApplyRowsGpu(const std::vector<RowTable<T>>& tables,
                          const GpuRowOptions& how,
                          const GpuInputsOf<Rule>& inputs, void* workspace,
                          void* stream) {
   GpuDevice device(stream);
-  RowWorkspace<T, Rule> memory(tables, how, workspace);
+  RowPlan<T> plan = PlanStep<Rule>(tables, how);
+  const GpuRules<Rule> rules(static_cast<char*>(workspace) +
+                             plan.LayOut(workspace));
+  for (RowMemory& memory : plan.memory) memory.header = rules.header();
   const auto count = static_cast<int64_t>(tables.size());
-  device.Run(MakeRulesWork<Rule>{inputs, memory.rules, count,
-                                 how.waits ? memory.missed : nullptr},
+  device.Run(MakeRulesWork<Rule>{inputs, rules, count,
+                                 how.waits ? plan.missed : nullptr},
              BlocksOf(count));
-  ApplyRows(how, memory.rules, &memory.plan, &device);
+  ApplyRows(how, rules, &plan, &device);
   return device.error();
+}
+
+template <typename T, typename Rule>
+std::size_t RowWorkspaceBytes(const std::vector<RowTable<T>>& tables,
+                              const GpuRowOptions& how) {
+  return PlanStep<Rule>(tables, how).LayOut(nullptr) +
+         GpuRules<Rule>::Bytes(tables.size());
 }
 
 // The tables of a step over rows.
@@ -125,8 +113,7 @@ std::size_t GpuWorkspaceBytes(const GpuStep& step) {
     using Rule = typename decltype(rule)::type;
     using T = typename decltype(element)::type;
     if (Rule::kRowWise || step.rows.sparse) {
-      return RowWorkspace<T, Rule>(TablesOf<T, Rule>(step), step.rows, nullptr)
-          .bytes;
+      return RowWorkspaceBytes<T, Rule>(TablesOf<T, Rule>(step), step.rows);
     }
     return GpuRules<Rule>::Bytes(step.arrays.count());
   });

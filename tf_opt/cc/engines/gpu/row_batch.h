@@ -287,11 +287,12 @@ TF_OPT_RULE_INLINE void ReportBadRow(const RowBatch<T>& batch,
   const int i = TensorOfTile(batch.entry_ends, batch.count, k);
   const RowTable<T>& table = batch.tables[i];
   const int64_t entry = k - batch.entry_begin(i);
+  const int64_t id = table.IdOf(entry);
   // The host takes the first report and only then clears it.
-  if (table.IsRefused(table.IdOf(entry)) || report->table != 0) return;
+  if (table.IsRefused(id) || report->table != 0) return;
   const bool has_values = entry < table.slices.count;
   report->has_values = has_values;
-  report->row = table.IdOf(entry);
+  report->row = id;
   report->at = has_values ? entry : entry - table.slices.count;
   report->rows = table.slices.rows;
   Device::Publish();
@@ -299,8 +300,7 @@ TF_OPT_RULE_INLINE void ReportBadRow(const RowBatch<T>& batch,
   printf(
       "tf_opt: `%s[%d]` must be in [0, %lld), got %lld; nothing was written\n",
       has_values ? "indices" : "accumulated_rows", batch.first + i,
-      static_cast<long long>(table.slices.rows),
-      static_cast<long long>(report->row));
+      static_cast<long long>(table.slices.rows), static_cast<long long>(id));
 }
 
 }  // namespace tf_opt

@@ -19,9 +19,6 @@
 
 namespace tf_opt {
 
-// Of arrays in a workspace, in bytes.
-constexpr std::size_t kRowAlignment = 256;
-
 // The tables of a step in batches, and the device memory that they need.
 template <typename T>
 class RowPlan {
@@ -43,9 +40,10 @@ class RowPlan {
     }
   }
 
-  // Returns the bytes of device memory that all launches need; sets what lies
-  // where if there is a workspace.
+  // Returns the bytes of device memory that all launches need, a multiple of
+  // any alignment; sets what lies where if there is a workspace.
   std::size_t LayOut(void* workspace) {
+    constexpr std::size_t kAlignment = 256;
     std::size_t bytes = 0;
     const auto take = [&](auto** array, int64_t count) {
       char* const begin = static_cast<char*>(workspace);
@@ -54,8 +52,8 @@ class RowPlan {
       if (workspace != nullptr) {
         *array = reinterpret_cast<Element*>(begin + bytes);
       }
-      bytes += (count * sizeof(Element) + kRowAlignment - 1) / kRowAlignment *
-               kRowAlignment;
+      bytes +=
+          (count * sizeof(Element) + kAlignment - 1) / kAlignment * kAlignment;
     };
     RowMemory all;
     take(&all.bad, 1 + static_cast<int64_t>(batches.size()));
@@ -64,11 +62,14 @@ class RowPlan {
     take(&all.other_keys, entries);
     take(&all.other_positions, entries);
     take(&all.long_segments, entries / kLongSegment);
+    take(&missed,
+         batches.empty() ? 0 : batches.back().first + batches.back().count);
     memory.clear();
     sort_room_bytes = 0;
     for (RowBatch<T>& batch : batches) {
       RowMemory& own = memory.emplace_back(all);
       own.long_count = all.bad + memory.size();
+      own.missed = missed + batch.first;
       for (uint32_t** const array :
            {&own.keys, &own.positions, &own.other_keys, &own.other_positions}) {
         *array += batch.first_entry;
@@ -103,6 +104,7 @@ class RowPlan {
   std::vector<RowBatch<T>> batches;
   std::vector<RowMemory> memory;  // Of each batch.
   int64_t entries = 0;
+  MissedStep* missed = nullptr;  // Of each table.
   char* sort_room = nullptr;
   std::size_t sort_room_bytes = 0;
 

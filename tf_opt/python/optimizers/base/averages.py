@@ -117,7 +117,7 @@ def forbid_step(iterations: keras.Variable) -> Iterator[Flag]:
         yield True
         return
     may_step = tf.convert_to_tensor(iterations) >= 0
-    if inside_xla() or "GPU" in iterations.value.device:
+    if inside_xla() or access.on_gpu(iterations):
         yield may_step
         return
     check = tf.debugging.Assert(may_step, [message])
