@@ -34,6 +34,7 @@ from tf_opt.python.functional import rules as _rules
 from tf_opt.python.ops import calls as _calls
 from tf_opt.python.ops import library as _library
 from tf_opt.python.optimizers.adadelta import Adadelta as Adadelta
+from tf_opt.python.optimizers.adafactor import Adafactor as Adafactor
 from tf_opt.python.optimizers.adagrad import Adagrad as Adagrad
 from tf_opt.python.optimizers.adam import Adam as Adam
 from tf_opt.python.optimizers.adam import AdamW as AdamW
@@ -41,6 +42,7 @@ from tf_opt.python.optimizers.adamax import Adamax as Adamax
 from tf_opt.python.optimizers.asgd import ASGD as ASGD
 from tf_opt.python.optimizers.averaged_sgd import AveragedSGD as AveragedSGD
 from tf_opt.python.optimizers.ftrl import Ftrl as Ftrl
+from tf_opt.python.optimizers.lamb import Lamb as Lamb
 from tf_opt.python.optimizers.layerwise import (
     layerwise_multipliers as layerwise_multipliers,
 )
@@ -48,6 +50,7 @@ from tf_opt.python.optimizers.lion import Lion as Lion
 from tf_opt.python.optimizers.loss_scale_optimizer import (
     LossScaleOptimizer as LossScaleOptimizer,
 )
+from tf_opt.python.optimizers.muon import Muon as Muon
 from tf_opt.python.optimizers.nadam import NAdam as NAdam
 from tf_opt.python.optimizers.rmsprop import RMSprop as RMSprop
 from tf_opt.python.optimizers.sgd import SGD as SGD

@@ -19,6 +19,10 @@ from tf_opt.python.functional.adadelta_rule import (
     AdadeltaResult as AdadeltaResult,
 )
 from tf_opt.python.functional.adadelta_rule import adadelta as adadelta
+from tf_opt.python.functional.adafactor_rule import (
+    AdafactorResult as AdafactorResult,
+)
+from tf_opt.python.functional.adafactor_rule import adafactor as adafactor
 from tf_opt.python.functional.adagrad_rule import AdagradResult as AdagradResult
 from tf_opt.python.functional.adagrad_rule import adagrad as adagrad
 from tf_opt.python.functional.adam_rule import AdamResult as AdamResult
@@ -35,6 +39,8 @@ from tf_opt.python.functional.averaged_sgd_rule import (
 )
 from tf_opt.python.functional.ftrl_rule import FtrlResult as FtrlResult
 from tf_opt.python.functional.ftrl_rule import ftrl as ftrl
+from tf_opt.python.functional.lamb_rule import LambResult as LambResult
+from tf_opt.python.functional.lamb_rule import lamb as lamb
 from tf_opt.python.functional.lion_rule import LionResult as LionResult
 from tf_opt.python.functional.lion_rule import lion as lion
 from tf_opt.python.functional.measure import (
@@ -43,6 +49,8 @@ from tf_opt.python.functional.measure import (
 from tf_opt.python.functional.measure import (
     measure_gradients as measure_gradients,
 )
+from tf_opt.python.functional.muon_rule import MuonResult as MuonResult
+from tf_opt.python.functional.muon_rule import muon as muon
 from tf_opt.python.functional.nadam_rule import NAdamResult as NAdamResult
 from tf_opt.python.functional.nadam_rule import nadam as nadam
 from tf_opt.python.functional.rmsprop_rule import RMSpropResult as RMSpropResult

@@ -27,8 +27,12 @@ def _warn_once(message: str) -> None:
     )
 
 
-def obstacle_to(op_name: str, dtype: tf.DType, device: str) -> str | None:
+def obstacle_to(
+    op_name: str | None, dtype: tf.DType, device: str
+) -> str | None:
     """Returns the reason why the custom op can't run, or None."""
+    if op_name is None:
+        return "the rule has no custom op"
     if library.library().ops is None:
         return library.explain_problem()
     if tensorflow_internals.inside_xla():
@@ -49,7 +53,7 @@ def obstacle_to(op_name: str, dtype: tf.DType, device: str) -> str | None:
 
 
 def runs_custom_op(
-    implementation: str, op_name: str, dtype: tf.DType, device: str
+    implementation: str, op_name: str | None, dtype: tf.DType, device: str
 ) -> bool:
     """Decides whether the custom op updates variables of a type on a device.
 
@@ -58,11 +62,15 @@ def runs_custom_op(
     here.
     """
     obstacle = obstacle_to(op_name, dtype, device)
-    if implementation == AUTO and library.library().ops is None:
+    if (
+        implementation == AUTO
+        and op_name is not None
+        and library.library().ops is None
+    ):
         _warn_once(obstacle)
     if obstacle is not None and implementation == CUSTOM_OP:
         raise RuntimeError(
-            f'implementation="custom_op" can\'t run {op_name}: '
+            f'implementation="custom_op" can\'t run {op_name or "it"}: '
             f'{obstacle.rstrip(".")}. Use implementation="auto" or "composed".'
         )
     return obstacle is None

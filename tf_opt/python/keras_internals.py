@@ -143,6 +143,24 @@ def missing_variable_of(
     return product
 
 
+def unused_variables_of(optimizer: keras.optimizers.Optimizer) -> set[int]:
+    """Returns the `id`s of variables that no step of Keras reads.
+
+    Adafactor computes the second moment of a matrix anew in each step, and has
+    placeholders for the means of others.
+    """
+    if type(optimizer) is not keras.optimizers.Adafactor or not optimizer.built:
+        return set()
+    kept = zip(optimizer._r, optimizer._c, optimizer._v, strict=True)
+    return {
+        id(unused)
+        for x, (r, c, v) in zip(
+            optimizer._trainable_variables, kept, strict=True
+        )
+        for unused in ([v] if len(x.shape) >= 2 else [r, c])
+    }
+
+
 def searched_name_of(variable: Variable) -> str:
     """Returns the name in which Keras searches for `var_names`.
 

@@ -137,7 +137,7 @@ def _ours(optimizer: Optimizer, options: dict[str, Any]) -> FusedOptimizer:
     config = optimizer.get_config()
     # get_config converts a schedule to a dictionary and loses a callable.
     config["learning_rate"] = keras_internals.learning_rate_of(optimizer)
-    result = cls(**config, **arguments, **options)
+    result = cls(**(config | arguments), **options)
     keras_internals.exclude_same_from_weight_decay(optimizer, result)
     return result
 
@@ -319,6 +319,9 @@ def _own_variables(optimizer: Optimizer) -> list[keras.Variable]:
     if isinstance(optimizer, FusedOptimizer):
         others = saving.separate_keys(optimizer._state)
         variables = [x for x in variables if id(x) not in others]
+    else:
+        unused = keras_internals.unused_variables_of(optimizer)
+        variables = [x for x in variables if id(x) not in unused]
     missing = keras_internals.missing_variable_of(optimizer)
     return variables if missing is None else [*variables, missing]
 

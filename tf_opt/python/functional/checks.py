@@ -156,22 +156,20 @@ def like(
     other_name: str,
     other: tf.Tensor,
     dtypes: Sequence[tf.DType],
-    *,
-    by_row: bool = False,
+    shape: tf.TensorShape | None = None,
 ) -> tf.Tensor:
-    """Converts a value to a tensor that has the shape of another one.
+    """Converts a value to a tensor that belongs to another one.
 
-    With `by_row`, it has one element for each row of the other one. The first
-    of the types allowed is for numbers without a TensorFlow type. Raises a
-    ValueError if it isn't a tensor, or has the wrong type or shape.
+    By default it has the other one's shape. The first of the types allowed is
+    for numbers without a TensorFlow type. Raises a ValueError if it isn't a
+    tensor, or has the wrong type or shape.
     """
     tensor = to_tensor(name, value, dtypes[0])
-    shape = other.shape[:1] if by_row else other.shape
+    shape = other.shape if shape is None else shape
     if not tensor.shape.is_compatible_with(shape):
-        each = "one element for each row" if by_row else "the shape"
         raise ValueError(
-            f"`{name}` must have {each} of `{other_name}`, {shape}. Received: "
-            f"{tensor.shape}"
+            f"`{name}` must have the shape {shape}, because `{other_name}` has "
+            f"{other.shape}. Received: {tensor.shape}"
         )
     if tensor.dtype not in dtypes:
         names = " or ".join(dtype.name for dtype in dtypes)

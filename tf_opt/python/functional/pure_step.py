@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic, checks
-from tf_opt.python.functional.rule_spec import ROW_WISE, RuleSpec
+from tf_opt.python.functional.rule_spec import (
+    MATRIX,
+    ROW_WISE,
+    RuleSpec,
+    Slot,
+    may_be_matrix,
+)
 
 # Narrower types that a slot may have, by arithmetic type.
 _NARROWER = {
@@ -28,25 +34,29 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if ROW_WISE in spec.forms and checks.mode(ROW_WISE, arguments[ROW_WISE]):
         spec = spec.forms[ROW_WISE]
         checks.has_rows("variable", variable)
+    others = {slot.name: arguments[slot.name] for slot in spec.slots_of_forms}
+    if MATRIX in spec.forms and may_be_matrix(variable):
+        spec = spec.forms[MATRIX]
     spec.check_slots(arguments)
+    gradient = checks.like(
+        *("gradient", arguments["gradient"], "variable", variable),
+        [variable.dtype],
+    )
+    dtype = arithmetic.slot_dtype(variable.dtype)
 
-    def like_variable(
-        name: str, dtypes: Sequence[tf.DType], *, by_row: bool = False
-    ) -> tf.Tensor:
+    def old_slot(slot: Slot) -> tf.Tensor:
+        is_exact = slot.exact or slot.by_row
+        dtypes = (dtype, *(() if is_exact else _NARROWER.get(dtype, ())))
+        shape = slot.shape_of(variable.shape)
         return checks.like(
-            name, arguments[name], "variable", variable, dtypes, by_row=by_row
+            *(slot.name, arguments[slot.name], "variable", variable),
+            dtypes,
+            shape,
         )
 
-    gradient = like_variable("gradient", [variable.dtype])
-    dtype = arithmetic.slot_dtype(variable.dtype)
-    narrower = _NARROWER.get(dtype, ())
     # Those that may be left out are None.
     old = {
-        slot.name: like_variable(
-            slot.name,
-            (dtype, *(() if slot.exact or slot.by_row else narrower)),
-            by_row=slot.by_row,
-        )
+        slot.name: old_slot(slot)
         for slot in spec.slots
         if not (slot.needed_by and arguments[slot.name] is None)
     }
@@ -66,7 +76,8 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
         each.name: arithmetic.float64(each.next(**numbers))
         for each in spec.shared
     }
-    return results | shared
+    # Those of another form stay as they are.
+    return others | results | shared
 
 
 def _numbers(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:

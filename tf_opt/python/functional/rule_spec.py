@@ -75,6 +75,7 @@ class Slot:
         may_be_by_row: Whether it is by row in the rule's row-wise form.
         by_row: Whether it has one number for each row of the variable. It then
             has the arithmetic type.
+        lacks: The axis of the variable that it doesn't have, if any.
         stays: Whether it stays as it is where the gradient is 0.
         moves: Whether rows that coast move by it.
     """
@@ -91,8 +92,18 @@ class Slot:
     is_average: bool = False
     may_be_by_row: bool = False
     by_row: bool = False
+    lacks: int | None = None
     stays: bool = False
     moves: bool = False
+
+    def shape_of(self, shape: Any) -> Any:
+        """Returns its shape, for a variable of this shape."""
+        if self.by_row:
+            return shape[:1]
+        if self.lacks is None:
+            return shape
+        axis = self.lacks + len(shape)
+        return type(shape)([*shape[:axis], *shape[axis + 1 :]])
 
     def is_needed(self, value_of: Callable[[str], Any]) -> bool:
         """Whether there is such a slot, given the values of arguments."""
@@ -108,6 +119,8 @@ class Number:
         range: The range.
         is_count: Whether it is an integer that only the step knows.
         may_be_infinite: Whether an optimizer takes infinity for it.
+        may_be_none: Whether it may be None, which turns something off.
+        is_static: Whether it is a Python integer that chooses the computation.
         in_rule: Whether the functional rule takes it.
         in_op: Whether the op takes it.
         in_unroll: For an integer that counts: its value by iteration.
@@ -117,16 +130,22 @@ class Number:
     range: Range = ANY
     is_count: bool = False
     may_be_infinite: bool = False
+    may_be_none: bool = False
+    is_static: bool = False
     in_rule: bool = True
     in_op: bool = True
     in_unroll: Callable[[Scalar], Scalar] | None = None
 
-    def check(self, value: Any) -> float | int | tf.Tensor:
+    def check(self, value: Any) -> float | int | tf.Tensor | None:
         """Converts a user's number; a tensor's range isn't checked.
 
         Raises:
             ValueError: If it isn't a number, or out of range.
         """
+        if value is None and self.may_be_none:
+            return None
+        if self.is_static:
+            return checks.fixed_integer(self.name, value)
         convert = checks.integer if self.is_count else checks.real
         number = convert(self.name, value)
         # A tensor would have to be read first.
@@ -176,10 +195,19 @@ INITIAL_ACCUMULATOR_VALUE = Number(
 FIRST_MOMENT = Slot("m", "momentum", "_momentums", moves=True)
 SECOND_MOMENT = Slot("v", "velocity", "_velocities")
 
-# How a variable is updated: each element by itself, or with state by row.
-Form = Literal["elementwise", "row_wise"]
+# How a variable is updated: each element by itself, with state by row, or as a
+# matrix.
+Form = Literal["elementwise", "row_wise", "matrix"]
 ELEMENTWISE: Form = "elementwise"
 ROW_WISE: Form = "row_wise"
+MATRIX: Form = "matrix"
+
+
+def may_be_matrix(x: Any) -> bool:
+    """Returns whether the last two axes of a tensor may be a matrix."""
+    is_complex = tf.dtypes.as_dtype(x.dtype).is_complex
+    return not is_complex and len(x.shape) >= 2
+
 
 # The modes of every rule.
 COMMON_MODES = ("decoupled_weight_decay", "maximize")
@@ -199,12 +227,18 @@ class RuleSpec:
         slots: Its slots, in the op's order; those that may be left out come
             last, and only in a rule without `shared`.
         op: The op's name, after `TfOpt>ResourceApply`; empty: `class_name`.
+            None: there is no op, and the composed implementation runs.
         modes: Its own boolean arguments, which choose the computation.
         shared: What a step returns for the next one.
         coasts: Whether rows of tables can catch up with the steps that they
             missed; see coasting.py.
         coasts_if_less: Two hyperparameters, of which the first must then be
             less than the second if there are no optional slots.
+        matrix: The rule of variables that are matrices, if it is another one.
+        op_arguments: For an op of another optimizer: its arguments by name,
+            each the name of one of this optimizer's or a constant mode.
+        stacks: Whether it updates matrices of one shape together, as the last
+            two axes of a stack.
     """
 
     function: Callable[..., tuple]
@@ -212,11 +246,16 @@ class RuleSpec:
     update: Callable[..., Formula]
     numbers: Sequence[Number]
     slots: Sequence[Slot]
-    op: str = ""
+    op: str | None = ""
     modes: Sequence[str] = ()
     shared: Sequence[Shared] = ()
     coasts: bool = False
     coasts_if_less: tuple[str, str] | None = None
+    matrix: RuleSpec | None = None
+    op_arguments: Mapping[str, str | bool] = dataclasses.field(
+        default_factory=dict
+    )
+    stacks: bool = False
 
     def __post_init__(self) -> None:
         optional = [slot.needed_by is not None for slot in self.slots]
@@ -232,8 +271,10 @@ class RuleSpec:
         return self.function.__name__
 
     @functools.cached_property
-    def op_name(self) -> str:
-        """Name of the op for dense gradients, as it is registered."""
+    def op_name(self) -> str | None:
+        """Name of the op for dense gradients, as it is registered, if any."""
+        if self.op is None:
+            return None
         return f"TfOpt>ResourceApply{self.op or self.class_name}"
 
     @functools.cached_property
@@ -284,7 +325,9 @@ class RuleSpec:
     @functools.cached_property
     def forms(self) -> Mapping[Form, RuleSpec]:
         """The rule in each form that it has."""
-        forms = {ELEMENTWISE: self}
+        forms: dict[Form, RuleSpec] = {ELEMENTWISE: self}
+        if self.matrix is not None:
+            forms[MATRIX] = self.matrix
         if any(slot.may_be_by_row for slot in self.slots):
             forms[ROW_WISE] = dataclasses.replace(
                 self,
@@ -298,6 +341,12 @@ class RuleSpec:
                 ),
             )
         return forms
+
+    @functools.cached_property
+    def slots_of_forms(self) -> tuple[Slot, ...]:
+        """The slots that the rule has in any form, one of each name."""
+        own = {x.name: x for form in self.forms.values() for x in form.slots}
+        return tuple((own | {x.name: x for x in self.slots}).values())
 
     def with_slots(self, present: Callable[[Slot], bool]) -> RuleSpec:
         """Returns the rule with only the slots that there are."""
@@ -316,13 +365,14 @@ class RuleSpec:
     def bind(self) -> Callable[..., Update]:
         """Function of numbers of any kind and of all modes, by name."""
         slots = tuple(slot.name for slot in self.slots)
+        static = {x.name for x in self.numbers if x.is_static}
 
         def bind(
             *, decoupled_weight_decay: bool, maximize: bool, **own: Any
         ) -> Update:
             for name, x in own.items():
                 # None is the first value of `Shared`.
-                if x is not None and not isinstance(x, bool):
+                if not (x is None or isinstance(x, bool) or name in static):
                     own[name] = arithmetic.float64(x)
             numbers = {k: x for k, x in own.items() if isinstance(x, tf.Tensor)}
             return Update(

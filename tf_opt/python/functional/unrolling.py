@@ -89,20 +89,30 @@ def unroll(
         for number in (spec.numbers if spec else [rule_spec.STEP])
         if number.in_unroll and number.name in taken.kwonlyargs
     }
-    spec_slots = spec.slots if spec else ()
+    spec_slots = spec.slots_of_forms if spec else ()
     first_of_slots = {
         slot.name: hyperparameters.pop(slot.first, 0)
         for slot in spec_slots
         if slot.first
     }
-    by_row = {slot.name for slot in spec_slots if slot.by_row}
+    by_name = {slot.name: slot for slot in spec_slots}
     given = {**counts, **(taken.kwonlydefaults or {}), **hyperparameters}
     numbers = {name: _by_step(value, steps) for name, value in given.items()}
+
+    def shape_of(slot: str, leaf: tf.Tensor) -> Any:
+        if slot not in by_name or spec is None:
+            return tf.shape(leaf)
+        form = rule_spec.ELEMENTWISE
+        if rule_spec.MATRIX in spec.forms and rule_spec.may_be_matrix(leaf):
+            form = rule_spec.MATRIX
+        # Without elements where the leaf's form has no such slot.
+        has = slot in {x.name for x in spec.forms[form].slots}
+        return by_name[slot].shape_of(list(tf.shape(leaf))) if has else [0]
 
     def first_values(slot: str) -> list[tf.Tensor]:
         return [
             tf.fill(
-                tf.shape(x)[:1] if slot in by_row else tf.shape(x),
+                shape_of(slot, x),
                 arithmetic.as_slot(
                     first_of_slots.get(slot, 0), arithmetic.slot_dtype(x.dtype)
                 ),

@@ -24,6 +24,8 @@ class Formula:
         scalars: What else the formula reads, by name, in float64. Of the number
             `x` it can also read `one_minus_x`.
         kept: The factor by which the rule's own decay shrinks the variable.
+        takes_decay: Whether it takes decoupled weight decay as `decay`, None if
+            there is none; otherwise the variable shrinks before.
         rounds_gradient_like_slot: The slot whose type gradients are rounded to,
             if any.
         missed: Returns what the step does to rows that miss it, given the names
@@ -33,6 +35,7 @@ class Formula:
     function: Callable[..., Sequence[tf.Tensor]]
     scalars: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
     kept: Scalar = 1.0
+    takes_decay: bool = False
     rounds_gradient_like_slot: int | None = None
     missed: Callable[[Sequence[str]], MissedStep] | None = None
 
@@ -91,10 +94,15 @@ class Update:
         like = self.formula.rounds_gradient_like_slot
         if like is not None:
             g = storage_rounding.as_held_by(g, slots[like].dtype.real_dtype)
+        named = dict(zip(self.slots, real_slots, strict=True))
+        if self.formula.takes_decay:
+            named["decay"] = None
+            if not is_known(decoupled, 0):
+                decay = self._factor(arithmetic.float64, decoupled, dtype)
+                named["decay"], decoupled = decay, 0.0
         if not (is_known(decoupled, 0) and is_known(self.formula.kept, 1)):
             p = self._factor(self.kept_by, decoupled, dtype) * p
         own = self._once(dtype, lambda: _Scalars(self, dtype))
-        named = dict(zip(self.slots, real_slots, strict=True))
         results = self.formula.function(own, p, g, **named)
         return tuple(arithmetic.from_real(x, slot_dtype) for x in results)
 

@@ -194,6 +194,9 @@ def is_fixed(name: str, spec: RuleSpec) -> bool:
         "state_device",
         "shard_state",
         "row_wise",
+        "exclude_layers",
+        "exclude_embeddings",
+        "matrix_axes",
     )
     return name in always or any(
         name in (slot.layers, slot.first) for slot in spec.slots
@@ -210,7 +213,9 @@ def check_fits_state(
     spec, state = optimizer._spec, optimizer._state
     old = getattr(optimizer, name)
     optional = spec.optional_slots
-    of_slots = {slot.needed_by: slot in state.built_slots for slot in optional}
+    of_slots = {
+        slot.needed_by: slot.name in state.built_slots for slot in optional
+    }
     has_state = {
         **of_slots,
         "use_ema": bool(state.averages),

@@ -114,23 +114,25 @@ class StateBuilder:
                 name=f"{prefix}_{name}",
             )
 
-    def slots(self, forms: Sequence[Form]) -> list[PerVariable]:
+    def slots(self, forms: Sequence[Form]) -> dict[str, PerVariable]:
         """Adds the rule's slots; `forms` is as in `OptimizerState`.
 
         Returns:
-            For each slot, its variables in the order of the model variables;
-            None for a variable without slots.
+            For each slot's name, its variables in the order of the model
+            variables; None for a variable without it.
         """
+        slots = self.spec.slots_of_forms
+        added: dict[str, list[keras.Variable | None]] = {
+            slot.name: [None] * len(forms) for slot in slots
+        }
         # As in Keras, all that are required come before the optional ones.
-        slots = range(len(self.spec.slots))
-        required = [k for k in slots if not self.spec.slots[k].needed_by]
-        groups = [required, *([k] for k in slots if k not in required)]
-        added: list[PerVariable] = [[] for _ in slots]
-        for group in groups:
-            for variable, form in zip(self._variables, forms, strict=True):
-                for k in group:
-                    slot = self.spec.forms[form].slots[k]
-                    added[k].append(self._slot(variable, slot))
+        required = [x.name for x in slots if not x.needed_by]
+        for group in (required, *([x.name] for x in slots if x.needed_by)):
+            for i, form in enumerate(forms):
+                for slot in self.spec.forms[form].slots:
+                    if slot.name in group:
+                        new = self._slot(self._variables[i], slot)
+                        added[slot.name][i] = new
         return added
 
     def _slot(
@@ -139,11 +141,10 @@ class StateBuilder:
         # Keras overwrites such a variable with its gradient.
         if keras_internals.is_overwritten_by_gradient(variable):
             return None
-        optimizer, shape = self._optimizer, None
+        optimizer = self._optimizer
+        shape = slot.shape_of(tuple(variable.shape))
         if slot.layers:
-            shape = (getattr(optimizer, slot.layers), *variable.shape)
-        if slot.by_row:
-            shape = variable.shape[:1]
+            shape = (getattr(optimizer, slot.layers), *shape)
         is_exact = slot.exact or slot.by_row
         dtype = storage.state_dtype_of(
             variable, None if is_exact else optimizer.state_dtype

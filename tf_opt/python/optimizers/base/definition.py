@@ -72,17 +72,30 @@ def _checks_of(spec: RuleSpec) -> dict[str, Check]:
             validation.check_number,
             range_=number.range,
             may_be_infinite=number.may_be_infinite,
+            may_be_none=number.may_be_none,
         )
         for number in spec.hyperparameters
     }
+    static = [x.name for x in spec.hyperparameters if x.is_static]
+    lazy = {} if spec.op is not None else {"lazy_mode": _check_not_lazy}
     layers = [slot.layers for slot in spec.slots if slot.layers]
     # Some modes only decide which slots there are.
     switches = {slot.needed_by for slot in spec.optional_slots} - {*numbers}
     return {
+        **lazy,
         **numbers,
-        **dict.fromkeys(layers, validation.check_positive_integer),
+        **dict.fromkeys((*static, *layers), validation.check_positive_integer),
         **dict.fromkeys((*spec.modes, *switches), validation.check_boolean),
     }
+
+
+def _check_not_lazy(name: str, value: Any) -> None:
+    """Raises if tables would be lazy."""
+    if value:
+        raise ValueError(
+            f"`{name}` must be False for this optimizer: each element's step "
+            f"depends on the whole variable. Received: {name}={value!r}"
+        )
 
 
 def _make_constructor(cls: type, keras_class: type | None) -> None:

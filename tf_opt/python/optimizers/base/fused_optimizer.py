@@ -404,7 +404,9 @@ class FusedOptimizer(KerasOptimizer):
         """
         settings, others = self._settings(), self._plans.in_use
         if settings.decays_before_rule:
-            one_by_one.decay(settings, self._state, variable, learning_rate)
+            one_by_one.decay(
+                *(self._rule(), settings, self._state, variable, learning_rate)
+            )
         self._plans.in_use = frozenset()
         self.update_step(gradient, variable, learning_rate)
         if not self._plans.in_use:

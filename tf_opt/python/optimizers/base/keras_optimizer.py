@@ -12,7 +12,14 @@ import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.dispatch import Implementation
-from tf_opt.python.functional.rule_spec import ELEMENTWISE, ROW_WISE, RuleSpec
+from tf_opt.python.functional.rule_spec import (
+    ELEMENTWISE,
+    MATRIX,
+    ROW_WISE,
+    Form,
+    RuleSpec,
+    may_be_matrix,
+)
 from tf_opt.python.keras_internals import Number, Variable
 from tf_opt.python.optimizers.base import arguments, representation, saving
 from tf_opt.python.optimizers.base.building import StateBuilder
@@ -340,16 +347,12 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         for option in self._choices.chosen:
             self._apply_choice(self._choices, option)
         spec = self._builder.spec
-        forms = tuple(
-            ROW_WISE if is_row_wise else ELEMENTWISE
-            for is_row_wise in self._choices.values["row_wise"]
-        )
+        forms = tuple(self._forms(variables))
         slots = self._builder.slots(forms)
         # A subclass may read Keras' lists; a slot that is left out has none.
-        built_slots = dict(zip(spec.slots, slots, strict=True))
-        for slot in self._spec.slots:
+        for slot in self._spec.slots_of_forms:
             if slot.keras_list:
-                setattr(self, slot.keras_list, built_slots.get(slot, []))
+                setattr(self, slot.keras_list, slots.get(slot.name, []))
         for shared in self._spec.shared:
             setattr(self, shared.attribute, self._builder.shared(shared))
         self._add_own_state()
@@ -366,7 +369,8 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             excluded=tuple(self._choices.values["excluded"]),
             lazy_mode=tuple(self._choices.values["lazy_mode"]),
             forms=forms,
-            built_slots=built_slots,
+            input_axes=self._input_axes(variables),
+            built_slots=slots,
             accumulators=getattr(self, "_accumulated_gradients", ()),
             averages=getattr(self, "_model_variables_moving_average", ()),
             masters=self._masters,
@@ -376,6 +380,22 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             list_all=lambda: self.variables,
             unsaved=self._unsaved,
         )
+
+    def _forms(self, variables: Sequence[keras.Variable]) -> Sequence[Form]:
+        """Returns the form of the rule that updates each variable."""
+        if MATRIX in self._spec.forms:
+            are_matrices = self._input_axes(variables) or [
+                may_be_matrix(x) for x in variables
+            ]
+            return [MATRIX if x else ELEMENTWISE for x in are_matrices]
+        return [
+            ROW_WISE if is_row_wise else ELEMENTWISE
+            for is_row_wise in self._choices.values["row_wise"]
+        ]
+
+    def _input_axes(self, variables: Sequence[keras.Variable]) -> Sequence[int]:
+        """Hook for `OptimizerState.input_axes`; 0 where there is no matrix."""
+        return ()
 
     def _add_own_state(self) -> None:
         """Hook for variables of a subclass that its rule doesn't know."""

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Flag, choose
-from tf_opt.python.functional.rule_spec import Form, RuleSpec, Slot
+from tf_opt.python.functional.rule_spec import Form, RuleSpec
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number, Variable, tf_variable
 from tf_opt.python.optimizers.state.placement import bytes_of
@@ -144,8 +144,10 @@ class OptimizerState:
             applied only to the rows that occur; `CATCH_UP` if the others catch
             up.
         forms: For each model variable, the form of the rule that updates it.
-        built_slots: The variables of each slot that was built. What needs a
-            slot may be off at the moment.
+        input_axes: For each one that is a stack's matrix, how many axes are its
+            rows; see `RuleSpec.stacks`. Or empty.
+        built_slots: The variables of each slot that was built, by its name.
+            What needs a slot may be off at the moment.
         accumulators: Sums of gradients, or empty.
         averages: Moving averages of the model variables, or empty.
         masters: Master weights, or empty.
@@ -165,7 +167,8 @@ class OptimizerState:
     excluded: Sequence[bool]
     lazy_mode: tuple[bool | str, ...]
     forms: tuple[Form, ...]
-    built_slots: Mapping[Slot, PerVariable]
+    input_axes: Sequence[int]
+    built_slots: Mapping[str, PerVariable]
     accumulators: PerVariable
     averages: PerVariable
     masters: PerVariable
@@ -178,7 +181,7 @@ class OptimizerState:
     @functools.cached_property
     def slots(self) -> list[PerVariable]:
         """For each slot of the rule, its variables."""
-        return [self.built_slots[slot] for slot in self.spec.slots]
+        return [self.built_slots[slot.name] for slot in self.spec.slots]
 
     def updated(self, variable: Variable) -> tf.Variable:
         """Returns what a step updates for a variable, or for a copy of it."""
@@ -194,7 +197,8 @@ class OptimizerState:
 
     def slots_of(self, index: int) -> list[keras.Variable]:
         """Returns the slots of one variable, in the rule's order."""
-        return [slot[index] for slot in self.slots]
+        slots = self.spec.forms[self.forms[index]].slots
+        return [self.built_slots[slot.name][index] for slot in slots]
 
     def waits(self, index: int) -> bool:
         """Returns whether rows of a variable may have missed steps."""

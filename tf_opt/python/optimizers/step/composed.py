@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Collection, Hashable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -108,6 +109,9 @@ class Composed:
     ) -> None:
         """Updates a bucket's variables and slots."""
         rule = self._context.rule_of(bucket)
+        if rule.spec.stacks:
+            self._update_stacks(bucket, grads, frame, factors, rule, scalars)
+            return
         bound = _bound(rule, scalars)
         in_place = self._updates_in_place(bucket, rule, frame, bound)
         for i, (variable, index) in enumerate(
@@ -138,6 +142,58 @@ class Composed:
             if waiting is not None and bucket.sparse:
                 waiting.miss(own.weight_decay, frame.enabled)
                 waiting.mark(part.rows, part.occurs, frame.enabled)
+
+    def _update_stacks(
+        self,
+        bucket: Bucket,
+        grads: Sequence[Gradient],
+        frame: Frame,
+        factors: Factors,
+        rule: UpdateRule,
+        scalars: Scalars,
+    ) -> None:
+        """Updates a bucket's matrices; those of one shape are a stack."""
+        stacks: dict[Hashable, list[int]] = {}
+        for i, index in enumerate(bucket.indices):
+            own, axes = factors.of(i), self._state.input_axes[index]
+            shape = bucket.variables[i].shape.as_list()
+            sides = math.prod(shape[:axes]), math.prod(shape[axes:])
+            # What isn't known while a step is traced isn't compared.
+            same = (own.learning_rate, own.weight_decay)
+            if not all(isinstance(x, (int, float)) for x in same):
+                same = (i,)
+            stacks.setdefault((sides, *same), []).append(i)
+        for (sides, *_), members in stacks.items():
+            parts = [
+                self._part(bucket, i, grads[i], frame, factors.of(i))
+                for i in members
+            ]
+            indices = [bucket.indices[i] for i in members]
+            weights = [
+                Weight(self._state, index, bucket.variables[i])
+                for i, index in zip(members, indices, strict=True)
+            ]
+            slots = [
+                rule.read_slots(self._state.slots_of(index), None, scalars)
+                for index in indices
+            ]
+
+            own = factors.of(members[0])
+            apply = _bound(rule, rule.scaled(own.learning_rate, scalars))
+            new = apply(
+                _stack([weight.value for weight in weights], sides),
+                _stack([part.gradient for part in parts], sides),
+                [_stack(x, sides) for x in zip(*slots, strict=True)],
+                own.weight_decay,
+            )
+            new = zip(*(tf.unstack(x, len(members)) for x in new), strict=True)
+            for i, values in enumerate(new):
+                shape = weights[i].stored.shape
+                values = [tf.reshape(x, shape) for x in values]
+                self._store(
+                    *(indices[i], weights[i], parts[i], frame, rule),
+                    *(values, slots[i], scalars),
+                )
 
     def catch_up(
         self,
@@ -189,9 +245,22 @@ class Composed:
         """Updates one variable, or rows of it, and its slots."""
         slots = self._state.slots_of(index)
         old_slots = rule.read_slots(slots, part.rows, scalars)
-        value, *slot_values = apply(
-            weight.value, part.gradient, old_slots, own.weight_decay
-        )
+        new = apply(weight.value, part.gradient, old_slots, own.weight_decay)
+        self._store(index, weight, part, frame, rule, new, old_slots, scalars)
+
+    def _store(
+        self,
+        index: int,
+        weight: Weight,
+        part: _Part,
+        frame: Frame,
+        rule: UpdateRule,
+        new: Sequence[tf.Tensor],
+        old_slots: Sequence[tf.Tensor],
+        scalars: Scalars,
+    ) -> None:
+        """Rounds and assigns the new values of one variable and its slots."""
+        value, *slot_values = new
         changes = part.changes(weight.stored, frame.enabled)
         weight.write(value, changes, self._rounding)
         rounded = [
@@ -208,6 +277,7 @@ class Composed:
             choose(part.changes(old, frame.enabled), new, old)
             for new, old in zip(rounded, old_slots, strict=True)
         ]
+        slots = self._state.slots_of(index)
         rule.write_slots(slots, new_slots, part.rows, scalars)
 
     def _updates_in_place(
@@ -293,7 +363,11 @@ class Composed:
 
 
 def _bound(rule: UpdateRule, scalars: Scalars) -> rule_function.Update:
-    return rule_function.bind(rule.spec.bind, rule.numbers(scalars))
+    return rule_function.bind(rule.spec, rule.numbers(scalars))
+
+
+def _stack(tensors: Sequence[tf.Tensor], sides: Sequence[int]) -> tf.Tensor:
+    return tf.stack([tf.reshape(x, sides) for x in tensors])
 
 
 def rows_accumulated(accumulator: Variable) -> tf.Tensor:

@@ -71,6 +71,8 @@ class StepContext(NamedTuple):
         checks: list[tf.Operation] = []
         for number in numbers:
             value = values[number.name]
+            if value is None:
+                continue
             if isinstance(value, Variable):
                 value = access.as_number(value)
             is_right = number.range.has(value)
@@ -180,9 +182,14 @@ def factors_of(
 ) -> Factors:
     """Returns the factors of a bucket's variables."""
     _, settings, state, _ = context
-    decay = None if settings.decays_before_rule else settings.weight_decay
+    rule, decay = context.rule_of(bucket), None
+    if not settings.decays_before_rule:
+        decay = rule.weight_decay(settings.weight_decay)
+    learning_rate = state.learning_rate_factors(bucket.indices)
+    if not is_known(factor := rule.learning_rate_factor(), 1):
+        learning_rate = learning_rate * factor
     return Factors(
         gradient=gradient,
-        learning_rate=state.learning_rate_factors(bucket.indices),
+        learning_rate=learning_rate,
         weight_decay=state.weight_decays(decay, bucket.indices),
     )

@@ -57,7 +57,7 @@ def launch(
         tables=bucket.names if bucket.sparse else (),
         **{
             **bucket.lists,
-            **rule.hyperparameters,
+            **rule.op_arguments,
             **scalars,
             "lazy": bucket.lazy,
             **_around_rule(context, bucket, frame, factors),
@@ -177,7 +177,7 @@ def run_quickly(
         for x in (settings.learning_rate(), state.iterations)
     )
     scalars = rule.scalars(rate, updates)
-    numbers = {**rule.hyperparameters, **scalars}
+    numbers = {**context.rule_of(bucket).op_arguments, **scalars}
     if not all(x.range.has(numbers[x.name]) for x in rule.spec.beside_op):
         return False
     frame = frame_of(context, enabled=True)

@@ -81,6 +81,7 @@ def update(
 
 
 def decay(
+    rule: UpdateRule,
     settings: Settings,
     state: OptimizerState,
     variable: Variable,
@@ -88,9 +89,10 @@ def decay(
 ) -> None:
     """Applies decoupled weight decay before a rule that isn't tf_opt's."""
     index = state.index_of(variable)
-    if settings.weight_decay is None or state.excluded[index]:
+    own = rule.of(state.forms[index]).weight_decay(settings.weight_decay)
+    if own is None or state.excluded[index]:
         return
-    weight_decay = state.weight_decays(settings.weight_decay, [index])
+    weight_decay = state.weight_decays(own, [index])
     weight = Weight(state, index, variable)
     dtype = arithmetic.slot_dtype(weight.stored.dtype)
     factor = tf.reshape(arithmetic.kept_part(learning_rate, weight_decay), [])

@@ -260,7 +260,6 @@ class _Planner:
         if not may_stay_sparse:
             return False, False
         index = self._state.index_of(variable)
-        op = self._ops[self._state.forms[index]]
         lazy = self._state.lazy_mode[index]
         if lazy == CATCH_UP and not self._state.waits(index):
             raise ValueError(
@@ -271,13 +270,14 @@ class _Planner:
         if lazy:
             return True, lazy
         # Where no other row changes, composed steps are lazy, too.
-        sparse = self._only_rows_change or self._can_run(op.name, variable)
+        form = self._state.forms[index]
+        sparse = self._only_rows_change or self._can_run(form, variable)
         return sparse, self._only_rows_change
 
-    def _can_run(self, op_name: str, variable: tf.Variable) -> bool:
-        dtype, device = variable.dtype, variable.device
+    def _can_run(self, form: Form, variable: tf.Variable) -> bool:
+        op, dtype, device = self._ops[form], variable.dtype, variable.device
         return not self._composed and (
-            dispatch.obstacle_to(op_name, dtype, device) is None
+            dispatch.obstacle_to(op and op.name, dtype, device) is None
         )
 
     def bucket(
@@ -294,11 +294,9 @@ class _Planner:
         indices = tuple(map(state.index_of, variables))
         catches_up = any(map(state.waits, indices))
         lists = None
+        name = op and (op if shared.dense else op.for_slices).name
         if not self._composed and dispatch.runs_custom_op(
-            self._implementation,
-            op.name if shared.dense else op.for_slices.name,
-            shared.dtype,
-            shared.device,
+            self._implementation, name, shared.dtype, shared.device
         ):
             lists = _lists(op, state, variables, indices)
             if catches_up and not shared.dense:
@@ -330,8 +328,9 @@ def _lists(
 ) -> dict[str, Sequence[Variable]]:
     """Returns the op's lists for these variables, by name."""
     slots = zip(*map(state.slots_of, indices), strict=True)
+    names = [x.name for x in state.spec.forms[state.forms[indices[0]]].slots]
     lists = dict.fromkeys(op.slots, ())
-    lists.update(zip((x.name for x in state.spec.slots), slots, strict=True))
+    lists.update(zip(names, slots, strict=True))
     lists["variables"] = variables
     extras = {
         "accumulators": state.accumulators,

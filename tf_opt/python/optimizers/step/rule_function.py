@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.tensorflow_internals import (
     has_op_callbacks,
     in_thread_of_tensorflow,
@@ -39,9 +40,9 @@ BindRule = Callable[..., Update]
 _PROCESS = os.getpid()
 
 
-def bind(rule: BindRule, numbers: Mapping[str, Any]) -> Update:
+def bind(spec: RuleSpec, numbers: Mapping[str, Any]) -> Update:
     """Returns the update of one step, as a `KeptRule` in eager steps."""
-    return KeptRule(rule, numbers) if _may_call() else rule(**numbers)
+    return KeptRule(spec, numbers) if _may_call() else spec.bind(**numbers)
 
 
 def _may_call() -> bool:
@@ -59,9 +60,14 @@ def _may_call() -> bool:
 class KeptRule:
     """Functions of a rule, with the numbers of one step."""
 
-    def __init__(self, rule: BindRule, numbers: Mapping[str, Any]) -> None:
-        self._rule = rule
-        is_mode = {name: isinstance(x, bool) for name, x in numbers.items()}
+    def __init__(self, spec: RuleSpec, numbers: Mapping[str, Any]) -> None:
+        self._rule: BindRule = spec.bind
+        self._reads_shapes = spec.stacks
+        static = {x.name for x in spec.numbers if x.is_static}
+        is_mode = {
+            name: x is None or isinstance(x, bool) or name in static
+            for name, x in numbers.items()
+        }
         self._modes = tuple((k, x) for k, x in numbers.items() if is_mode[k])
         self._names = tuple(name for name in numbers if not is_mode[name])
         self._numbers = [numbers[name] for name in self._names]
@@ -108,6 +114,7 @@ class KeptRule:
             self._modes,
             not is_known or weight_decay != 0,
             tuple(operand.dtype for operand in operands),
+            tuple(x.shape if self._reads_shapes else None for x in operands),
             operands[1].device,
             in_place,
         )
@@ -134,18 +141,19 @@ def _vector(numbers: Sequence[Scalar]) -> tf.Tensor:
 def _function(
     rule: BindRule,
     names: Sequence[str],
-    modes: Sequence[tuple[str, bool]],
+    modes: Sequence[tuple[str, bool | int | None]],
     decays: bool,
     dtypes: Sequence[tf.DType],
+    shapes: Sequence[tf.TensorShape | None],
     device: str,
     in_place: bool,
 ) -> Callable[..., Sequence[tf.Tensor]]:
     """Traces a rule into a function of a step's numbers and of operands.
 
     The operands are the gradient, the variable and its slots, of these types
-    and of any shapes. With `in_place`, variable and slots are handles, and the
-    function assigns their new values. Otherwise they are tensors, and the
-    function returns the new values.
+    and shapes; None is any shape. With `in_place`, variable and slots are
+    handles, and the function assigns their new values. Otherwise they are
+    tensors, and the function returns the new values.
     """
     gradient_dtype, *own_dtypes = dtypes
 
@@ -182,13 +190,13 @@ def _function(
     specs = (
         [tf.TensorSpec([], tf.resource)] * len(own_dtypes)
         if in_place
-        else [tf.TensorSpec(None, dtype) for dtype in own_dtypes]
+        else list(map(tf.TensorSpec, shapes[1:], own_dtypes))
     )
     return traced(
         update,
         [
             tf.TensorSpec([len(names) + 1], tf.float64),
-            tf.TensorSpec(None, gradient_dtype),
+            tf.TensorSpec(shapes[0], gradient_dtype),
             *specs,
         ],
         in_one_thread="CPU" in device,

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar, choose
 from tf_opt.python.functional.rule_spec import ELEMENTWISE, Form, RuleSpec
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Number, Variable
 from tf_opt.python.ops.calls import ResourceApplyOp
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Weight
@@ -49,11 +49,27 @@ class UpdateRule:
         return dataclasses.replace(self, spec=self.spec.forms[form])
 
     @property
-    def op(self) -> ResourceApplyOp:
-        """The custom op for dense gradients."""
-        return ResourceApplyOp(self.spec.op_name)
+    def op(self) -> ResourceApplyOp | None:
+        """The custom op for dense gradients, if there is one."""
+        name = self.spec.op_name
+        return None if name is None else ResourceApplyOp(name)
+
+    @property
+    def op_arguments(self) -> Mapping[str, Any]:
+        """The hyperparameters by the op's names."""
+        own = self.hyperparameters
+        others = self.spec.op_arguments.items()
+        return {**own, **{k: own.get(x, x) for k, x in others}}
 
     # ---- Numbers. ----
+
+    def weight_decay(self, decay: Number | None) -> Number | None:
+        """Returns the weight decay of this form, given the optimizer's."""
+        return decay
+
+    def learning_rate_factor(self) -> Scalar:
+        """Returns the factor of the learning rate for this form."""
+        return 1.0
 
     def scalars(
         self, learning_rate: Scalar, updates: int | tf.Tensor

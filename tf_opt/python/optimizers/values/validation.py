@@ -76,12 +76,19 @@ def _require(is_right: bool, name: str, value: Any, allowed: str) -> None:
 
 
 def check_number(
-    name: str, value: Any, range_: Range, *, may_be_infinite: bool = False
+    name: str,
+    value: Any,
+    range_: Range,
+    *,
+    may_be_infinite: bool = False,
+    may_be_none: bool = False,
 ) -> None:
     """Raises unless `value` is a number in a range and, by default, finite.
 
     It may be a scalar variable, which each step reads; here its value counts.
     """
+    if value is None and may_be_none:
+        return
     number = "a number" if range_ == ANY else f"a number {range_.text}"
     allowed = f"{number} or a scalar variable"
     is_known = _is_number(value) or isinstance(value, Variable)

@@ -1,0 +1,199 @@
+"""Muon on pure tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import adam_rule, rule_spec
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.checks import TensorLike
+from tf_opt.python.functional.pure_step import pure_step
+from tf_opt.python.functional.rule_spec import Number
+from tf_opt.python.functional.update import Formula
+
+
+class MuonResult(NamedTuple):
+    """Result of `muon`: the new variable and moments."""
+
+    variable: tf.Tensor
+    m: tf.Tensor
+    v: tf.Tensor | None = None
+
+
+def muon(
+    variable: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    v: TensorLike | None = None,
+    *,
+    step: Scalar,
+    learning_rate: Scalar = 1e-3,
+    adam_beta_1: Scalar = 0.9,
+    adam_beta_2: Scalar = 0.999,
+    epsilon: Scalar = 1e-7,
+    muon_a: Scalar = 3.4445,
+    muon_b: Scalar = -4.7750,
+    muon_c: Scalar = 2.0315,
+    momentum: Scalar = 0.95,
+    ns_steps: int = 5,
+    rms_rate: Scalar | None = 0.2,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+    nesterov: bool = True,
+    ns_bfloat16: bool = False,
+) -> MuonResult:
+    r"""Computes one step of Muon on one tensor.
+
+    The last two axes of a real tensor are a matrix, and the others count
+    matrices. Scalars, vectors and complex tensors get a step of AdamW.
+
+    Args:
+        m: First moment.
+        v: For AdamW: second moment.
+
+    Example:
+
+    >>> from tf_opt import functional as f
+    >>> new = f.muon([[3.0, 4.0]], [[0.5, 0.5]], m=[[0.0, 0.0]], step=1)
+    >>> print(new.variable.numpy().round(4))
+    [[2.9998 3.9998]]
+    """
+    return MuonResult(**pure_step(SPEC, locals()))
+
+
+# A product of smaller matrices takes less time than to put its parts together.
+_WORTH_HALVING = 256
+
+
+def symmetric_product(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """Multiplies matrices whose product is symmetric: three quarters of it."""
+    half = x.shape[-2] // 2
+    if half < _WORTH_HALVING:
+        return tf.matmul(x, y)
+    top = tf.matmul(x[..., :half, :], y)
+    right = tf.matmul(x[..., half:, :], y[..., half:])
+    left = tf.linalg.matrix_transpose(top[..., half:])
+    return tf.concat([top, tf.concat([left, right], axis=-1)], axis=-2)
+
+
+def orthogonalized(
+    x: tf.Tensor, a: tf.Tensor, b: tf.Tensor, c: tf.Tensor, steps: int
+) -> tf.Tensor:
+    """Moves the singular values of matrices near 1.
+
+    A step of Newton and Schulz is P X with P = a I + b A + c A^2, A = X X^T.
+    All of these commute, so that A becomes P A P. For long matrices, the
+    products of P come first, which are as small as A.
+    """
+    is_tall = x.shape[-2] > x.shape[-1]
+    x = tf.linalg.matrix_transpose(x) if is_tall else x
+    rows, columns = x.shape[-2:]
+    norm = tf.sqrt(tf.reduce_sum(x * x, axis=[-2, -1], keepdims=True))
+    x = x / (norm + tf.cast(1e-7, x.dtype))
+
+    def gram() -> tf.Tensor:
+        return symmetric_product(x, tf.linalg.matrix_transpose(x))
+
+    def b_and_c(square: tf.Tensor) -> tf.Tensor:
+        return b * square + c * symmetric_product(square, square)
+
+    # In bfloat16, A would hold nothing of small singular values.
+    if 2 * columns < 3 * rows or x.dtype == tf.bfloat16:
+        for _ in range(steps):
+            x = a * x + tf.matmul(b_and_c(gram()), x)
+    else:
+        square, product = gram(), None
+        for k in range(steps):
+            p = b_and_c(square)
+            p = tf.linalg.set_diag(p, tf.linalg.diag_part(p) + a)
+            product = p if product is None else symmetric_product(p, product)
+            if k < steps - 1:
+                square = symmetric_product(symmetric_product(p, square), p)
+        x = tf.matmul(product, x)
+    return tf.linalg.matrix_transpose(x) if is_tall else x
+
+
+def matrix_update(
+    *, momentum, ns_steps, nesterov, ns_bfloat16, rms_rate, **_
+) -> Formula:
+    """Binds a step's numbers of matrices; the slot is m."""
+
+    def formula(s, p, g, m):
+        m = s.momentum * m + g
+        x = g + s.momentum * m if nesterov else m
+        if ns_bfloat16:
+            x = tf.cast(x, tf.bfloat16)
+        abc = (tf.cast(k, x.dtype) for k in (s.muon_a, s.muon_b, s.muon_c))
+        u = tf.cast(orthogonalized(x, *abc, ns_steps), p.dtype)
+        if rms_rate is not None:
+            size = tf.cast(math.sqrt(max(p.shape[-2:])), p.dtype)
+            u = u * (size * s.rms_rate)
+        return p - s.learning_rate * u, m
+
+    return Formula(formula)
+
+
+def adamw_update(
+    *, step, learning_rate, adam_beta_1, adam_beta_2, epsilon, **_
+) -> Formula:
+    """Binds a step's numbers of other variables; the slots are m and v."""
+    betas = {"beta_1": adam_beta_1, "beta_2": adam_beta_2}
+    formula = adam_rule.adam_update(
+        step=step,
+        learning_rate=learning_rate,
+        **betas,
+        epsilon=epsilon,
+        epsilon_hat=True,
+    )
+    return dataclasses.replace(formula, scalars={**formula.scalars, **betas})
+
+
+_NUMBERS = [
+    rule_spec.STEP,
+    rule_spec.LEARNING_RATE,
+    Number("adam_beta_1", rule_spec.DECAY_RATE),
+    Number("adam_beta_2", rule_spec.DECAY_RATE),
+    rule_spec.EPSILON,
+    Number("muon_a"),
+    Number("muon_b"),
+    Number("muon_c"),
+    Number("momentum", rule_spec.DECAY_RATE),
+    Number("ns_steps", rule_spec.POSITIVE, is_static=True),
+    Number("rms_rate", rule_spec.NON_NEGATIVE, may_be_none=True),
+    Number("adam_lr_ratio", rule_spec.NON_NEGATIVE, in_rule=False),
+    Number(
+        *("adam_weight_decay", rule_spec.NON_NEGATIVE),
+        may_be_none=True,
+        in_rule=False,
+    ),
+]
+_M = dataclasses.replace(rule_spec.FIRST_MOMENT, keras_list="momentums")
+_V = dataclasses.replace(rule_spec.SECOND_MOMENT, keras_list="adam_velocities")
+_MATRIX = rule_spec.RuleSpec(
+    function=muon,
+    class_name="Muon",
+    op=None,
+    update=matrix_update,
+    slots=[_M],
+    numbers=_NUMBERS,
+    modes=["nesterov", "ns_bfloat16"],
+    stacks=True,
+)
+SPEC = dataclasses.replace(
+    _MATRIX,
+    op="AdamAmsgrad",
+    op_arguments={
+        "beta_1": "adam_beta_1",
+        "beta_2": "adam_beta_2",
+        "epsilon_hat": True,
+    },
+    update=adamw_update,
+    slots=[_M, _V],
+    matrix=_MATRIX,
+    stacks=False,
+)

@@ -1,0 +1,171 @@
+"""Muon as a Keras optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+from typing_extensions import Unpack
+
+from tf_opt.python.functional import muon_rule
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.step_frame import is_known
+from tf_opt.python.keras_internals import Number, Variable
+from tf_opt.python.optimizers.base.arguments import (
+    CommonArguments,
+    LearningRate,
+)
+from tf_opt.python.optimizers.base.definition import optimizer
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.state import matrices, patterns
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import variables as access
+
+
+def _check_layers(name: str, value: Any) -> None:
+    """Raises a ValueError unless it is None or a list of expressions."""
+    if value is not None:
+        patterns.as_list(name, value, "None or a list of regular expressions")
+
+
+@optimizer(muon_rule.SPEC, keras.optimizers.Muon, matrix_axes={})
+class Muon(FusedOptimizer):
+    r"""Muon: orthogonalized momentum for matrices, AdamW for all else.
+
+    For a matrix $p$ of $n$ rows and $m$ columns with gradient $g$, with $\mu$ =
+    `momentum`:
+
+    $$
+    \begin{aligned}
+    b &\leftarrow \mu b + g \\
+    X &= (g + \mu b) / \lVert g + \mu b \rVert \\
+    X &\leftarrow (a I + b A + c A^2) X \quad\text{with } A = X X^T,
+        \text{ \textit{ns\_steps} times} \\
+    p &\leftarrow p - \eta \cdot \text{rms\_rate} \cdot \sqrt{\max(n, m)} \, X
+    \end{aligned}
+    $$
+
+    The iteration moves all singular values of $X$ near 1. With
+    `rms_rate=0.2` a step is about as long as AdamW's, so that rates and weight
+    decay of AdamW fit.
+
+    A variable is a matrix if it has two axes, or if it is a kernel of attention
+    or of a convolution, or named in `matrix_axes`; tables of embeddings and
+    `exclude_layers` aren't. All that isn't a matrix gets AdamW with Keras'
+    `epsilon` (see `epsilon_hat` of `tf_opt.AdamW`), by its custom op. For
+    matrices there is no op. Those of one shape are multiplied together.
+
+    `tf_opt.from_keras` gives the numbers of `keras.optimizers.Muon`, to which
+    only variables of two axes are matrices.
+
+    Args:
+        adam_beta_1: Decay of AdamW's first moment, in [0, 1).
+        adam_beta_2: Decay of AdamW's second moment, in [0, 1).
+        adam_weight_decay: AdamW's weight decay, or None.
+        epsilon: Added to AdamW's denominator, >= 0.
+        exclude_layers: Regular expressions for paths of variables that get
+            AdamW. The last layer should be among them.
+        exclude_embeddings: Whether variables with "embedding" in their path get
+            AdamW.
+        muon_a: $a$ of the iteration.
+        muon_b: $b$ of the iteration.
+        muon_c: $c$ of the iteration.
+        adam_lr_ratio: Factor of the learning rate for AdamW, >= 0.
+        momentum: $\mu$, in [0, 1).
+        ns_steps: Number of iterations, a Python integer >= 1.
+        nesterov: Whether $X$ begins with $g + \mu b$, or with $b$.
+        rms_rate: Factor of the step, >= 0. None: the step is $\eta X$.
+        matrix_axes: For variables with more than two axes, how many of the
+            first ones are the matrix' rows, by regular expression for their
+            paths: `{"my_einsum/kernel": 1}`. A negative number counts the
+            columns' axes, and 0 means AdamW. None knows the layers of Keras'
+            attention and convolutions; a dictionary knows nothing else.
+        ns_bfloat16: Whether to multiply matrices in bfloat16, as the paper's
+            authors do: faster where the processor has instructions for it.
+
+    Example:
+
+    >>> import keras, tensorflow as tf, tf_opt
+    >>> variable = keras.Variable([[3.0, 4.0]])
+    >>> optimizer = tf_opt.Muon(learning_rate=0.1, weight_decay=None)
+    >>> optimizer.apply([tf.constant([[0.5, 0.5]])], [variable])
+    >>> variable.numpy().round(4).tolist()
+    [[2.986, 3.986]]
+
+    References:
+        - [Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)
+        - `rms_rate`: [Liu et al., 2025](https://arxiv.org/abs/2502.16982)
+    """
+
+    _own_checks = {
+        "exclude_layers": _check_layers,
+        "exclude_embeddings": validation.check_boolean,
+        "matrix_axes": matrices.check_matrix_axes,
+    }
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 1e-3,
+        adam_beta_1: Number = 0.9,
+        adam_beta_2: Number = 0.999,
+        adam_weight_decay: Number | None = 0.004,
+        epsilon: Number = 1e-7,
+        weight_decay: Number | None = 0.004,
+        clipnorm: Number | None = None,
+        clipvalue: Number | None = None,
+        global_clipnorm: Number | None = None,
+        use_ema: bool = False,
+        ema_momentum: Number = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: Number | None = None,
+        gradient_accumulation_steps: int | None = None,
+        name: str | None = None,
+        exclude_layers: Sequence[str] | None = None,
+        exclude_embeddings: bool = True,
+        muon_a: Number = 3.4445,
+        muon_b: Number = -4.7750,
+        muon_c: Number = 2.0315,
+        adam_lr_ratio: Number = 1.0,
+        momentum: Number = 0.95,
+        ns_steps: int = 5,
+        nesterov: bool = True,
+        rms_rate: Number | None = 0.2,
+        *,
+        matrix_axes: Mapping[str, int] | None = None,
+        ns_bfloat16: bool = False,
+        **common: Unpack[CommonArguments],
+    ) -> None: ...
+
+    def _input_axes(self, variables: Sequence[keras.Variable]) -> Sequence[int]:
+        return matrices.input_axes(
+            variables,
+            self.exclude_layers or (),
+            self.exclude_embeddings,
+            self.matrix_axes,
+        )
+
+    def _rule(self) -> UpdateRule:
+        return _MuonRule(**vars(super()._rule()))
+
+
+class _MuonRule(UpdateRule):
+    """Muon's rule, whose AdamW has another rate and decay."""
+
+    def weight_decay(self, decay: Number | None) -> Number | None:
+        """Returns AdamW's own decay, which its rate doesn't scale."""
+        if self.spec.stacks:
+            return decay
+        own = self.hyperparameters["adam_weight_decay"]
+        ratio = self.learning_rate_factor()
+        if own is None or is_known(ratio, 1):
+            return own
+        own = access.as_number(own) if isinstance(own, Variable) else own
+        return 0.0 if is_known(ratio, 0) else own / ratio
+
+    def learning_rate_factor(self) -> Scalar:
+        """Returns the factor of AdamW's learning rate."""
+        return (
+            1.0 if self.spec.stacks else self.hyperparameters["adam_lr_ratio"]
+        )
