@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -22,6 +22,10 @@ from tf_opt.python.optimizers.step.waiting import WaitingTable
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
+
+# How many elements a stack of matrices has at most; larger ones keep all cores
+# busy by themselves.
+_MOST_STACKED = 2**22
 
 
 class _Part(NamedTuple):
@@ -152,18 +156,8 @@ class Composed:
         rule: UpdateRule,
         scalars: Scalars,
     ) -> None:
-        """Updates a bucket's matrices; those of one shape are a stack."""
-        stacks: dict[Hashable, list[int]] = {}
-        for i, index in enumerate(bucket.indices):
-            own, axes = factors.of(i), self._state.input_axes[index]
-            shape = bucket.variables[i].shape.as_list()
-            sides = math.prod(shape[:axes]), math.prod(shape[axes:])
-            # What isn't known while a step is traced isn't compared.
-            same = (own.learning_rate, own.weight_decay)
-            if not all(isinstance(x, (int, float)) for x in same):
-                same = (i,)
-            stacks.setdefault((sides, *same), []).append(i)
-        for (sides, *_), members in stacks.items():
+        """Updates a bucket's matrices; small ones of one shape are a stack."""
+        for sides, members in self._stacks_of(bucket, factors):
             parts = [
                 self._part(bucket, i, grads[i], frame, factors.of(i))
                 for i in members
@@ -177,7 +171,6 @@ class Composed:
                 rule.read_slots(self._state.slots_of(index), None, scalars)
                 for index in indices
             ]
-
             own = factors.of(members[0])
             apply = _bound(rule, rule.scaled(own.learning_rate, scalars))
             new = apply(
@@ -186,14 +179,36 @@ class Composed:
                 [_stack(x, sides) for x in zip(*slots, strict=True)],
                 own.weight_decay,
             )
-            new = zip(*(tf.unstack(x, len(members)) for x in new), strict=True)
-            for i, values in enumerate(new):
-                shape = weights[i].stored.shape
-                values = [tf.reshape(x, shape) for x in values]
+            for k, index in enumerate(indices):
+                shape = weights[k].stored.shape
                 self._store(
-                    *(indices[i], weights[i], parts[i], frame, rule),
-                    *(values, slots[i], scalars),
+                    *(index, weights[k], parts[k], frame, rule),
+                    [
+                        tf.reshape(x if len(members) == 1 else x[k], shape)
+                        for x in new
+                    ],
+                    *(slots[k], scalars),
                 )
+
+    def _stacks_of(
+        self, bucket: Bucket, factors: Factors
+    ) -> Iterator[tuple[tuple[int, int], list[int]]]:
+        """Yields rows and columns of each stack, and its members."""
+        found: dict[Hashable, list[int]] = {}
+        for i, index in enumerate(bucket.indices):
+            axes = self._state.input_axes[index]
+            shape = bucket.variables[i].shape.as_list()
+            sides = math.prod(shape[:axes]), math.prod(shape[axes:])
+            own = factors.of(i)
+            same = (own.learning_rate, own.weight_decay)
+            # What isn't known while a step is traced can't be compared.
+            if not all(isinstance(x, (int, float)) for x in same):
+                same = (i,)
+            found.setdefault((sides, *same), []).append(i)
+        for (sides, *_), members in found.items():
+            most = max(1, _MOST_STACKED // math.prod(sides))
+            for first in range(0, len(members), most):
+                yield sides, members[first : first + most]
 
     def catch_up(
         self,
@@ -367,7 +382,9 @@ def _bound(rule: UpdateRule, scalars: Scalars) -> rule_function.Update:
 
 
 def _stack(tensors: Sequence[tf.Tensor], sides: Sequence[int]) -> tf.Tensor:
-    return tf.stack([tf.reshape(x, sides) for x in tensors])
+    # TensorFlow multiplies one matrix faster than a stack of one.
+    matrices = [tf.reshape(x, sides) for x in tensors]
+    return matrices[0] if len(matrices) == 1 else tf.stack(matrices)
 
 
 def rows_accumulated(accumulator: Variable) -> tf.Tensor:
