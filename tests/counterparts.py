@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import keras
 from tf_opt.python.optimizers.base import definition
 
-from registry import OPTIMIZERS
+from registry import ALL
 
 
 class Counterparts(NamedTuple):
@@ -33,7 +33,7 @@ def _defaults(cls: type) -> dict[str, Any]:
 def _pairs() -> Iterator[tuple[str, Counterparts]]:
     """For each optimizer one, and one for each mode with other slots."""
     for theirs, (ours, arguments) in definition.COUNTERPARTS.items():
-        under_test, defaults = OPTIMIZERS[ours.__name__], _defaults(theirs)
+        under_test, defaults = ALL[ours.__name__], _defaults(theirs)
         # The numbers whose defaults are others.
         arguments = {
             key: defaults[key]

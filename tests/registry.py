@@ -30,6 +30,8 @@ _MODULES = {
     "ASGD": "asgd",
     "AveragedSGD": "averaged_sgd",
 }
+# Those without an op, which need sums over a variable.
+_COMPOSED = {"Adafactor": "adafactor", "Lamb": "lamb", "Muon": "muon"}
 REFERENCES = {
     name: importlib.import_module(f"reference.{module}")
     for name, module in _MODULES.items()
@@ -167,6 +169,13 @@ OPTIMIZERS = {
     name: OptimizerUnderTest(name, reference)
     for name, reference in REFERENCES.items()
 }
+COMPOSED = {
+    name: OptimizerUnderTest(
+        name, importlib.import_module(f"reference.{module}")
+    )
+    for name, module in _COMPOSED.items()
+}
+ALL = OPTIMIZERS | COMPOSED
 # One for each rule, for what an optimizer shares that shares its rule.
 RULES = {
     name: optimizer

@@ -16,7 +16,7 @@ from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 
 import variants
-from registry import OPTIMIZERS
+from registry import ALL, COMPOSED, OPTIMIZERS
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -46,9 +46,9 @@ def subclasses(cls: type) -> list[type]:
     return [*direct, *(x for each in direct for x in subclasses(each))]
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", ALL)
 def test_constructor_has_the_arguments_of_its_rule(name):
-    under_test = OPTIMIZERS[name]
+    under_test = ALL[name]
     parameters = inspect.signature(under_test.make).parameters
     spec = under_test.spec
     counts = {x.name for x in spec.numbers if x.is_count}
@@ -67,7 +67,7 @@ def test_constructor_has_the_arguments_of_its_rule(name):
 
 @pytest.mark.core
 def test_what_keras_has_is_a_counterpart():
-    ours = {name.lower() for name in OPTIMIZERS}
+    ours = {name.lower() for name in ALL}
     assert_has(
         "The optimizers with a class of Keras",
         (cls.__name__ for cls in COUNTERPARTS),
@@ -112,14 +112,15 @@ PLACES = {
         (ROOT / "docs/migrate.md").read_text(),
     ),
     "benchmarks/variants.py": lambda: [
-        variant.optimizer for variant in variants.OPTIMIZERS.values()
+        *COMPOSED,
+        *(variant.optimizer for variant in variants.OPTIMIZERS.values()),
     ],
 }
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_every_list_has_every_optimizer(place):
-    assert_has(place, PLACES[place](), OPTIMIZERS)
+    assert_has(place, PLACES[place](), ALL)
 
 
 def test_every_rule_has_its_function():
@@ -143,7 +144,7 @@ def test_keras_classes_are_where_users_look_for_them():
 
 
 def test_a_rule_that_its_op_does_not_fit_is_an_error():
-    for spec in RULES:
+    for spec in (under_test.spec for under_test in OPTIMIZERS.values()):
         for changes in (
             {"slots": spec.slots[1:] or [SECOND_MOMENT]},
             {"numbers": spec.numbers[1:]},

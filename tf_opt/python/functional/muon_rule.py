@@ -193,6 +193,8 @@ SPEC = dataclasses.replace(
         "epsilon_hat": True,
     },
     update=adamw_update,
+    coasts=True,
+    coasts_if_less=("adam_beta_1", "adam_beta_2"),
     slots=[_M, _V],
     matrix=_MATRIX,
     stacks=False,

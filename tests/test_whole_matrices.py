@@ -1,0 +1,333 @@
+"""Adafactor, Lamb and Muon, which need sums or products over a variable."""
+
+import pickle
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from registry import COMPOSED, quick_first, slow
+from small_model import FIT, X, Y, assert_close, assert_same, compiled, loaded
+from trajectory import RUNS, gradient, initial_value
+
+# Wide, tall, square, a vector, a scalar, and twice the same.
+SHAPES = [(3, 4), (9, 2), (4, 4), (5,), (), (3, 4)]
+RATE = 0.0625
+
+
+def trained(
+    optimizer: keras.optimizers.Optimizer,
+    steps: int,
+    how: str = "eager",
+    shapes=SHAPES,
+    dtype: str = "float64",
+) -> list[keras.Variable]:
+    variables = [keras.Variable(initial_value(x), dtype=dtype) for x in shapes]
+    optimizer.build(variables)
+    step = RUNS[how](lambda *grads: optimizer.apply(list(grads), variables))
+    for t in range(steps):
+        step(*(tf.constant(gradient(x, t), dtype) for x in shapes))
+    return variables
+
+
+@pytest.mark.parametrize(
+    ("how", "name", "mode"),
+    quick_first(
+        (how, name, mode)
+        for how in RUNS
+        for name, under_test in COMPOSED.items()
+        for mode in under_test.modes
+    ),
+)
+def test_steps_beside_numpy(how, name, mode):
+    under_test = COMPOSED[name]
+    arguments = under_test.modes[mode]
+    found = trained(under_test.make(RATE, **arguments), 20, how)
+    arguments = dict(arguments)
+    if arguments.pop("decay_in_direction", name == "Lamb") and (
+        arguments.get("decoupled_weight_decay", True)
+    ):
+        arguments["inside"] = arguments.pop("weight_decay", 0.0)
+    if name == "Muon":
+        arguments.setdefault("weight_decay", 0.004)
+    for variable, shape in zip(found, SHAPES, strict=True):
+        own = dict(arguments)
+        if name == "Muon" and len(shape) < 2:
+            own["weight_decay"] = 0.004
+        state = {"variable": initial_value(shape)}
+        for t in range(20):
+            state |= under_test.step(
+                state,
+                np.asarray(gradient(shape, t)),
+                t=t + 1,
+                learning_rate=RATE,
+                **own,
+            )
+        np.testing.assert_allclose(variable, state["variable"], rtol=1e-11)
+
+
+# Numbers that Keras' constants of float32 hold.
+EXACT = {
+    "Adafactor": [{}, {"clip_threshold": 0.5, "epsilon_2": 0.125}],
+    "Lamb": [{"beta_1": 0.75, "beta_2": 0.875, "epsilon": 2.0**-20}],
+    "Muon": [
+        {
+            **{"adam_beta_1": 0.75, "adam_beta_2": 0.875, "epsilon": 2.0**-20},
+            **{"adam_weight_decay": 0.125, "adam_lr_ratio": 0.5},
+            "exclude_layers": ["no such"],
+        }
+    ],
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("name", "own"), [(name, own) for name in EXACT for own in EXACT[name]]
+)
+def test_keras_numbers_to_the_last_digits(name, own, request):
+    # Keras' Muon can't multiply two types.
+    keras.config.set_floatx("float64")
+    request.addfinalizer(lambda: keras.config.set_floatx("float32"))
+    arguments = {"learning_rate": RATE, "weight_decay": 0.0078125, **own}
+    # Keras takes the root of 4, 9 and so on in float32.
+    shapes = [*SHAPES, (2, 3, 4)]
+    expected, ours = (
+        trained(make(getattr(keras.optimizers, name)(**arguments)), 200, **x)
+        for make, x in (
+            (lambda x: x, {"shapes": shapes, "how": "tf.function"}),
+            (tf_opt.from_keras, {"shapes": shapes}),
+        )
+    )
+    assert_close(ours, expected, rtol=2e-11)
+
+
+@pytest.mark.parametrize("name", ["Adafactor", "Muon"])
+def test_torchs_numbers(name, monkeypatch):
+    torch = pytest.importorskip("torch")
+    # PyTorch multiplies in bfloat16.
+    monkeypatch.setattr(torch.Tensor, "bfloat16", lambda x: x)
+    shapes = SHAPES if name == "Adafactor" else SHAPES[:3]
+    own = {"adjust_lr_fn": "match_rms_adamw"} if name == "Muon" else {}
+    parameters = [
+        torch.nn.Parameter(torch.tensor(initial_value(x))) for x in shapes
+    ]
+    theirs = getattr(torch.optim, name)(
+        parameters, lr=RATE, weight_decay=0.0, **own
+    )
+    for t in range(50):
+        for parameter, shape in zip(parameters, shapes, strict=True):
+            parameter.grad = torch.tensor(np.asarray(gradient(shape, t)))
+        theirs.step()
+    ours = trained(
+        getattr(tf_opt, name)(RATE, weight_decay=None), 50, shapes=shapes
+    )
+    expected = [x.detach().numpy() for x in parameters]
+    # PyTorch bounds a norm, and adds nothing to it.
+    assert_close(ours, expected, rtol=1e-11 if name == "Adafactor" else 1e-5)
+
+
+def names_known_to_keras() -> list[str]:
+    def needs_no_arguments(name: str) -> bool:
+        try:
+            return bool(keras.optimizers.get(name))
+        except Exception:
+            return False
+
+    base = keras.optimizers.Optimizer
+    names = [
+        name.lower()
+        for name, cls in vars(keras.optimizers).items()
+        if isinstance(cls, type) and issubclass(cls, base) and cls is not base
+    ]
+    return sorted(filter(needs_no_arguments, names))
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", names_known_to_keras())
+def test_every_name_that_keras_knows(name):
+    optimizer = tf_opt.from_keras(keras.optimizers.get(name))
+    assert type(optimizer).__module__.startswith("tf_opt.")
+    assert tf_opt.to_keras(optimizer).name == optimizer.name
+
+
+# ---- What a model's optimizer does. ----
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("Adafactor", {"use_ema": True, "clipnorm": 0.5}),
+        slow("Lamb", {"gradient_accumulation_steps": 2}),
+        slow("Lamb", {"learning_rate_multipliers": {"first": 0.5}}),
+        slow("Adafactor", {"state_device": "CPU:0"}),
+        slow("Lamb", {"state_dtype": "bfloat16"}),
+        slow("Muon", {"gradient_accumulation_steps": 2, "use_ema": True}),
+        ("Muon", {"master_weights": True, "skip_nonfinite": True}),
+    ],
+    ids=str,
+)
+def test_a_saved_model_trains_on_alike(name, options, tmp_path):
+    dtype = "bfloat16" if "master_weights" in options else "float32"
+    model = compiled(
+        COMPOSED[name].make(0.01, **options), dtype, run_eagerly=False
+    )
+    model.fit(X, Y, **FIT)
+    first = model.evaluate(X, Y, verbose=0)
+    model.fit(X, Y, epochs=5, **FIT)
+    assert model.evaluate(X, Y, verbose=0) < first
+    other = loaded(model, model, "keras", tmp_path)
+    copied = pickle.loads(pickle.dumps(model))
+    for each in model, other, copied:
+        each.fit(X, Y, **FIT)
+    assert_same(other.get_weights(), model.get_weights())
+    assert_same(copied.get_weights(), model.get_weights())
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_replicas_take_the_steps_of_one(name, strategy):
+    with strategy.scope():
+        model = compiled(COMPOSED[name].make(0.01), run_eagerly=False)
+    single = compiled(COMPOSED[name].make(0.01), run_eagerly=False)
+    for each in model, single:
+        each.fit(X, Y, epochs=2, **FIT)
+    assert_close(
+        model.get_weights(), single.get_weights(), rtol=1e-3, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", ["Adafactor", "Lamb"])
+def test_what_needs_the_whole_variable_is_refused(name):
+    make, table = COMPOSED[name].make, keras.Variable(np.ones((4, 2)))
+    with pytest.raises(ValueError, match="`lazy_mode` must be False"):
+        make(lazy_mode=True)
+    with pytest.raises(RuntimeError, match="has no custom op"):
+        make(implementation="custom_op").apply([tf.ones((4, 2))], [table])
+    # In exact mode a sparse gradient is the dense one.
+    dense = keras.Variable(np.ones((4, 2)))
+    slices = tf.IndexedSlices(tf.ones((2, 2)), tf.constant([1, 1]), (4, 2))
+    make().apply([slices], [table])
+    make().apply([tf.convert_to_tensor(slices)], [dense])
+    np.testing.assert_array_equal(table, dense)
+
+
+def test_adafactors_state_is_rows_and_columns():
+    optimizer = tf_opt.Adafactor()
+    optimizer.build([keras.Variable(np.ones(x)) for x in [(7, 3, 4), (5,)]])
+    shapes = [tuple(x.shape) for x in optimizer.variables[2:]]
+    assert shapes == [(7, 3), (7, 4), (5,)]
+
+
+# ---- Muon's matrices. ----
+
+
+def attention() -> keras.Model:
+    x = inputs = keras.Input((6, 8))
+    x = keras.layers.MultiHeadAttention(2, 4, name="attention")(x, x)
+    x = keras.layers.Conv1D(4, 3, name="conv")(x)
+    x = keras.layers.SeparableConv1D(4, 2, name="apart_conv")(x)
+    x = keras.layers.EinsumDense("abc,cde->abde", (3, 2, 3))(x)
+    x = keras.layers.Flatten()(x)
+    return keras.Model(inputs, keras.layers.Dense(2, name="last")(x))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            {"exclude_layers": ["last"]},
+            {
+                **{"query/kernel": 1, "key/kernel": 1, "value/kernel": 1},
+                **{"attention_output/kernel": 2, "/conv/kernel": 2},
+                "pointwise_kernel": 2,
+            },
+        ),
+        # Keras' variables of two axes, biases included.
+        (
+            {"matrix_axes": {}},
+            {"query/bias": 1, "key/bias": 1, "value/bias": 1, "last/kernel": 1},
+        ),
+        (
+            {"matrix_axes": {"einsum.*kernel": 1, "bias": 0, "out.*el": -1}},
+            {"einsum": 1, "attention_output": 2, "last/kernel": 1},
+        ),
+    ],
+    ids=["known", "Keras'", "given"],
+)
+def test_which_variables_are_matrices(arguments, expected):
+    model = attention()
+    model.compile(tf_opt.Muon(**arguments), "mse")
+    optimizer = model.optimizer
+    optimizer.build(model.trainable_variables)
+    axes = dict(
+        zip(
+            ("/" + x.path for x in model.trainable_variables),
+            optimizer._state.input_axes,
+            strict=True,
+        )
+    )
+    found = {path: n for path, n in axes.items() if n}
+    assert len(found) == len(expected), found
+    for name, n in expected.items():
+        assert [k for path, k in found.items() if name in path] == [n], name
+
+
+def test_a_kernel_of_attention_moves_as_its_matrix():
+    value, slope = initial_value((6, 2, 3)), gradient((6, 2, 3), 0)
+    ends = []
+    for shape in [(6, 2, 3), (6, 6)]:
+        variable = keras.Variable(value.reshape(shape), name="kernel")
+        tf_opt.Muon(0.5, matrix_axes={".": 1}).apply(
+            [tf.constant(slope.reshape(shape), "float32")], [variable]
+        )
+        ends.append(variable.numpy().ravel())
+    assert_same(*([x] for x in ends))
+
+
+@pytest.mark.parametrize(
+    ("matrix_axes", "message"),
+    [
+        ({"nowhere": 1}, "nowhere"),
+        ({".": 2}, "less than the number of axes"),
+        ({".": 1.0}, "regular expressions and integers"),
+        (["."], "regular expressions and integers"),
+    ],
+)
+def test_wrong_axes_are_refused(matrix_axes, message):
+    with pytest.raises(ValueError, match=f"`matrix_axes`.*{message}"):
+        tf_opt.Muon(matrix_axes=matrix_axes).build(
+            [keras.Variable(np.ones((2, 2)))]
+        )
+
+
+@pytest.mark.parametrize("lazy_mode", [True, "catch_up"])
+def test_muons_tables_are_adamws(lazy_mode):
+    kernel = {"shape": (3, 3), "dtype": "float32"}
+    ends = []
+    for make in (
+        lambda **x: tf_opt.Muon(0.01, adam_weight_decay=0.125, **x),
+        lambda **x: tf_opt.AdamW(
+            0.01, 0.125, epsilon=1e-7, epsilon_hat=True, **x
+        ),
+    ):
+        table = keras.Variable(initial_value((5, 2)), name="embeddings")
+        optimizer = make(lazy_mode={"embeddings": lazy_mode})
+        variables = [table, keras.Variable(tf.ones(**kernel), name="kernel")]
+        optimizer.build(variables)
+        for row in 1, 3, 1:
+            slices = tf.IndexedSlices(tf.ones((1, 2)), tf.constant([row]))
+            optimizer.apply([slices, tf.ones(**kernel)], variables)
+        optimizer.catch_up()
+        ends.append(table.numpy())
+        assert "custom_op" in optimizer.implementation_in_use
+    assert_same(*([x] for x in ends))
+
+
+def test_products_in_bfloat16_are_near():
+    found, expected = (
+        trained(tf_opt.Muon(RATE, ns_bfloat16=x), 5, shapes=[(16, 64)])
+        for x in (True, False)
+    )
+    assert_close(found, expected, rtol=0.1, atol=0.01)
+    assert (found[0].numpy() != expected[0].numpy()).any()
