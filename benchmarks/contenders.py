@@ -132,8 +132,12 @@ class Problem:
         dtype = self.variant.dtype
         with tf.device(self.variant.device):
             return [
-                keras.Variable(gradients.random(shape, dtype), dtype=dtype)
-                for shape in self.workload.shapes
+                keras.Variable(
+                    gradients.random(shape, dtype),
+                    dtype=dtype,
+                    name=f"variable_{i}",
+                )
+                for i, shape in enumerate(self.workload.shapes)
             ]
 
     def family(self, name: str) -> Family:

@@ -89,6 +89,12 @@ SUITES: dict[str, Suite] = {
         column="contender",
         log=True,
     ),
+    "matrices": Suite(
+        "Adafactor, Lamb and Muon",
+        cases_of(variants.MATRICES),
+        variants.TF_OPT,
+        log=True,
+    ),
     "sparse": Suite(
         "Sparse gradients of embedding tables",
         (

@@ -204,6 +204,29 @@ OPTIMIZERS: dict[str, Variant] = {
     ),
 }
 
+
+def _whole(title: str, **arguments: Any) -> Variant:
+    """An optimizer without an op, which needs sums over a variable."""
+    return Variant(
+        title,
+        title,
+        {"learning_rate": 1e-3} | arguments,
+        {"implementation": "auto"},
+        contenders=(
+            *(TF_OPT, TF_OPT_EAGER, TF_OPT_XLA),
+            *(KERAS, KERAS_EAGER, KERAS_XLA),
+        ),
+        workloads=("bert-base", "mlp"),
+    )
+
+
+# Of BERT's variables, the first three are its embeddings.
+MATRICES: dict[str, Variant] = {
+    "adafactor": _whole("Adafactor"),
+    "lamb": _whole("Lamb"),
+    "muon": _whole("Muon", exclude_layers=["^variable_[012]$"]),
+}
+
 FEATURE_WORKLOADS = ("mlp", "resnet-50", "bert-base", "1000x256")
 _FEATURE_OURS = (*_OURS, TF_OPT_WITHOUT)
 # Without XLA, which compiles 1,000 tensors for half a minute and more.
@@ -327,4 +350,4 @@ OFFLOAD: dict[str, Variant] = {
     ),
 }
 
-VARIANTS = OPTIMIZERS | FEATURES | OTHERS | LOW_PRECISION | OFFLOAD
+VARIANTS = OPTIMIZERS | MATRICES | FEATURES | OTHERS | LOW_PRECISION | OFFLOAD

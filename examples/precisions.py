@@ -188,7 +188,8 @@ def _transformer(seed: int) -> keras.Model:
     for _ in range(BLOCKS):
         hidden = _block(hidden)
     hidden = keras.layers.LayerNormalization()(hidden)
-    return keras.Model(characters, keras.layers.Dense(VOCABULARY)(hidden))
+    last = keras.layers.Dense(VOCABULARY, name="last")
+    return keras.Model(characters, last(hidden))
 
 
 @functools.cache

@@ -111,6 +111,18 @@ def test_only_pure_bfloat16_with_keras_adam_stands_still(
     assert max(losses.values()) < 0.5
 
 
+def test_five_optimizers_learn(plot) -> None:
+    printed = run(
+        "five_optimizers",
+        "five_optimizers.TASK = five_optimizers.TASK._replace(steps=10)",
+        *("--quick", f"--output={plot}"),
+    )
+    rows = cells(printed, "│")
+    for name in ("AdamW", "ScheduleFreeAdamW", "Muon", "Adafactor", "Lamb"):
+        # Guessing costs log(128), 4.85.
+        assert float(rows[name][1].split()[0]) < 4.5, name
+
+
 def test_offloaded_losses_are_equal_and_the_state_is_on_the_host() -> None:
     printed = run("offload", "offload.BLOCKS = 1", "--steps=10")
     assert "The losses are equal" in printed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,13 @@ def _check_layers(name: str, value: Any) -> None:
         patterns.as_list(name, value, "None or a list of regular expressions")
 
 
-@optimizer(muon_rule.SPEC, keras.optimizers.Muon, matrix_axes={})
+# Without `rms_rate`, as before Keras 3.13, steps have another length.
+_KERAS = keras.optimizers.Muon
+if "rms_rate" not in inspect.signature(_KERAS).parameters:
+    _KERAS = None
+
+
+@optimizer(muon_rule.SPEC, _KERAS, matrix_axes={})
 class Muon(FusedOptimizer):
     r"""Muon: orthogonalized momentum for matrices, AdamW for all else.
 

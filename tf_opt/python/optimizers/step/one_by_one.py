@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic, stochastic_rounding
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.functional.storage_rounding import is_16_bit
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
@@ -47,10 +48,8 @@ def update(
             ready = composed.finished_gradients(bucket, grads, frame, factors)
         for k, i in enumerate(bucket.positions):
             finished[i] = gradients.cast(ready[k], variables[i].dtype)
-            if settings.overrides_update_step and not isinstance(
-                factors.learning_rate, float
-            ):
-                factor = factors.of(k).learning_rate
+            factor = factors.of(k).learning_rate
+            if settings.overrides_update_step and not is_known(factor, 1):
                 learning_rates[i] = factor * tf.cast(learning_rate, tf.float64)
     # A subclass may write any variable: if the step is skipped, all of them get
     # their old values back.
