@@ -181,6 +181,13 @@ OPTIMIZERS: dict[str, Variant] = {
         rule_slots=1,
         contenders=(*_OURS, TORCH_FOREACH),
     ),
+    "schedule-free-adamw": Variant(
+        "ScheduleFreeAdamW",
+        "ScheduleFreeAdamW",
+        MOMENTS | {"weight_decay": 0.01},
+        {"weight_lr_power": 0.0, "decay_in_direction": False},
+        contenders=(*_OURS, CALL, KERAS, KERAS_XLA, KERAS_EAGER),
+    ),
     "sgd": _like_keras("SGD", 0, *_TORCH),
     "lion": _like_keras("Lion", 1),
     "adagrad": _like_keras(

@@ -2,10 +2,12 @@
 
 import functools
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import keras
+from tf_opt.python.keras_internals import unused_variables_of
 from tf_opt.python.optimizers.base import definition
 
 from registry import ALL
@@ -23,6 +25,26 @@ KERAS = {
     ours.__name__: theirs
     for theirs, (ours, _) in definition.COUNTERPARTS.items()
 }
+
+
+def _repair(cls: type) -> Callable:
+    """Lets Keras' ScheduleFreeAdamW compute what its source means.
+
+    On TensorFlow a variable's `value` is no copy, and changes with it. Returns
+    the method that was.
+    """
+    before = cls.update_step
+    source = textwrap.dedent(inspect.getsource(before))
+    assert source.count("= momentum.value\n") == 1
+    source = source.replace("momentum.value", "ops.copy(momentum)")
+    found = {}
+    exec(source, before.__globals__, found)
+    cls.update_step = found["update_step"]
+    return before
+
+
+SCHEDULE_FREE = getattr(keras.optimizers, "ScheduleFreeAdamW", None)
+UNREPAIRED = SCHEDULE_FREE and _repair(SCHEDULE_FREE)
 
 
 def _defaults(cls: type) -> dict[str, Any]:
@@ -57,3 +79,15 @@ def _pairs() -> Iterator[tuple[str, Counterparts]]:
 
 
 COUNTERPARTS = dict(_pairs())
+
+
+def variables_of(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """The variables that Keras' optimizer has, too."""
+    shared = getattr(optimizer, "_spec", None) and optimizer._spec.shared
+    others = {each.name for each in shared or () if not each.in_keras}
+    unused = unused_variables_of(optimizer)
+    return [
+        x
+        for x in optimizer.variables
+        if x.name not in others and id(x) not in unused
+    ]

@@ -29,6 +29,7 @@ _MODULES = {
     "Ftrl": "ftrl",
     "ASGD": "asgd",
     "AveragedSGD": "averaged_sgd",
+    "ScheduleFreeAdamW": "schedule_free_adamw",
 }
 # Those without an op, which need sums over a variable.
 _COMPOSED = {"Adafactor": "adafactor", "Lamb": "lamb", "Muon": "muon"}

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.keras_internals import unused_variables_of
 
-from counterparts import COUNTERPARTS
+from counterparts import COUNTERPARTS, variables_of
 from small_model import assert_close, look_up
 
 # Relative. Keras computes with these in float32, where 1 - 0.999 has five
@@ -89,9 +88,8 @@ def test_numbers_state_and_settings_go_on(
         optimizer = continues_with(optimizer)
         optimizer.build(variables)
         steps(optimizer, variables, gradients[steps_before:])
-        unused = unused_variables_of(optimizer)
-        kept = [x for x in optimizer.variables if id(x) not in unused]
-        outcomes.append([v.numpy() for v in (*variables, *kept)])
+        kept = [*variables, *variables_of(optimizer)]
+        outcomes.append([v.numpy() for v in kept])
     assert type(optimizer) is getattr(COUNTERPARTS[name], target).func
     if target == "ours":
         excluded = optimizer.get_config()["exclude_from_weight_decay"]

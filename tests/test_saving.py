@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from counterparts import COUNTERPARTS
+from counterparts import COUNTERPARTS, variables_of
 from low_precision_cases import SETTINGS
 from processes import python
 from registry import OPTIMIZERS
@@ -79,7 +79,7 @@ def test_a_keras_file_and_a_checkpoint_continue_bit_for_bit(
 
 def described(model: keras.Model) -> list[tuple]:
     model.optimizer.build(model.trainable_variables)
-    variables = model.optimizer.variables
+    variables = variables_of(model.optimizer)
     return [(v.name, tuple(v.shape), v.dtype) for v in variables]
 
 
@@ -95,6 +95,10 @@ LARGEST = {name.partition(",")[0]: name for name in COUNTERPARTS}.values()
 def test_weights_and_checkpoints_move_between_keras_and_us(
     name, from_ours, tmp_path
 ):
+    def both_have(model: keras.Model) -> list[np.ndarray]:
+        kept = (*model.variables, *variables_of(model.optimizer))
+        return [v.numpy() for v in kept]
+
     pair = COUNTERPARTS[name]
     makes = (pair.ours, pair.keras) if from_ours else (pair.keras, pair.ours)
     source, target, restored = (compiled(makes[i]()) for i in (0, 1, 1))
@@ -108,16 +112,20 @@ def test_weights_and_checkpoints_move_between_keras_and_us(
     target.set_weights(source.get_weights())
     store: dict[str, np.ndarray] = {}
     source.optimizer.save_own_variables(store)
-    # Arrays come from files; lists will do.
-    store = {key: np.array(value).tolist() for key, value in store.items()}
+    # Arrays come from files; lists will do. What Keras lacks isn't numbered.
+    store = {
+        key: np.array(value).tolist()
+        for key, value in store.items()
+        if key.isdigit() or not from_ours
+    }
     target.optimizer.load_own_variables(store)
-    assert_same(state(target), state(source))
+    assert_same(both_have(target), both_have(source))
     path = checkpoint_of(source).save(tmp_path / "checkpoint")
     checkpoint_of(restored).restore(path).assert_existing_objects_matched()
-    assert_same(state(restored), state(source))
+    assert_same(both_have(restored), both_have(source))
     train(source, epochs=1)
     train(target, epochs=1)
-    assert_close(state(target), state(source), rtol=1e-5, atol=2e-6)
+    assert_close(both_have(target), both_have(source), rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

@@ -53,6 +53,9 @@ from tf_opt.python.optimizers.loss_scale_optimizer import (
 from tf_opt.python.optimizers.muon import Muon as Muon
 from tf_opt.python.optimizers.nadam import NAdam as NAdam
 from tf_opt.python.optimizers.rmsprop import RMSprop as RMSprop
+from tf_opt.python.optimizers.schedule_free_adamw import (
+    ScheduleFreeAdamW as ScheduleFreeAdamW,
+)
 from tf_opt.python.optimizers.sgd import SGD as SGD
 from tf_opt.version import __version__
 

@@ -55,6 +55,12 @@ from tf_opt.python.functional.nadam_rule import NAdamResult as NAdamResult
 from tf_opt.python.functional.nadam_rule import nadam as nadam
 from tf_opt.python.functional.rmsprop_rule import RMSpropResult as RMSpropResult
 from tf_opt.python.functional.rmsprop_rule import rmsprop as rmsprop
+from tf_opt.python.functional.schedule_free_adamw_rule import (
+    ScheduleFreeAdamWResult as ScheduleFreeAdamWResult,
+)
+from tf_opt.python.functional.schedule_free_adamw_rule import (
+    schedule_free_adamw as schedule_free_adamw,
+)
 from tf_opt.python.functional.sgd_rule import SGDResult as SGDResult
 from tf_opt.python.functional.sgd_rule import sgd as sgd
 from tf_opt.python.functional.unrolling import UnrollResult as UnrollResult

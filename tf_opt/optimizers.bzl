@@ -12,6 +12,7 @@ OPTIMIZERS = {
     "lion": "Lion",
     "nadam": "NAdam",
     "rmsprop": "Rmsprop",
+    "schedule_free_adamw": "ScheduleFreeAdamw",
     "sgd": "Sgd",
 }
 

@@ -1,6 +1,7 @@
 """What the optimizers share: how every step begins."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,11 @@ L2 = {"weight_decay": 0.1, "decoupled_weight_decay": False}
 
 
 def after_decay(step: Callable[..., State]) -> Callable[..., State]:
-    """A whole step, of which `step` is what comes after the decay."""
+    """A whole step, of which `step` is what comes after the decay.
+
+    A step that takes it as `decay` has a decoupled one itself.
+    """
+    takes_decay = "decay" in inspect.signature(step).parameters
 
     @functools.wraps(step)
     def whole(
@@ -31,9 +36,11 @@ def after_decay(step: Callable[..., State]) -> Callable[..., State]:
         p = state["variable"]
         if maximize:
             g = -g
-        if decoupled_weight_decay:
+        if takes_decay:
+            arguments["decay"] = weight_decay if decoupled_weight_decay else 0.0
+        elif decoupled_weight_decay:
             p = p - learning_rate * weight_decay * p
-        else:
+        if not decoupled_weight_decay:
             g = g + weight_decay * p
         return step(state, p, g, learning_rate=learning_rate, **arguments)
 

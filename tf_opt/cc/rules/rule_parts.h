@@ -22,6 +22,9 @@ struct RuleBase {
   using Scalars = Scalars_;
   static constexpr int kSlots = kSlots_;  // Of each element.
   static constexpr bool kRowWise = false;
+  // Whether decoupled decay is the rule's, `own.weight_decay`; otherwise the
+  // variable has shrunk before.
+  static constexpr bool kTakesDecay = false;
   // Factor that a decay of the rule's own leaves of the variable.
   TF_OPT_HOST_DEVICE static double Kept(const Scalars&, const VariableInputs&) {
     return 1.0;

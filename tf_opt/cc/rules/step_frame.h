@@ -6,7 +6,7 @@
 //   x <- min(max(x, -clip_value), clip_value)
 //   x <- -x                               if maximize
 //   x <- x + wd * p                       if weight decay is L2, or
-//   p <- p - lr * wd * p                  if it is decoupled
+//   p <- p - lr * wd * p                  if it is decoupled, and not RULE's
 //   RULE(p, x, slots)
 //   e <- ema_momentum * e + (1 - ema_momentum) * p      if an average is kept
 //   p <- e                                if overwrite_with_average
@@ -166,13 +166,22 @@ struct Frame {
   RandomKey random_key;
 };
 
-// Factor that all decays leave of a variable.
+// A variable's scalars, of which the weight decay is only a decoupled one.
+TF_OPT_HOST_DEVICE inline VariableInputs WithDecoupledDecay(
+    const FrameInputs& inputs, const VariableInputs& own) {
+  VariableInputs changed = own;
+  if (!inputs.decoupled_weight_decay) changed.weight_decay = 0.0;
+  return changed;
+}
+
+// Factor that all decays leave of a variable before the rule.
 template <typename Rule>
 TF_OPT_HOST_DEVICE double KeptBy(const typename Rule::Scalars& scalars,
                                  const FrameInputs& inputs,
                                  const VariableInputs& own) {
-  const double decay = inputs.decoupled_weight_decay ? own.weight_decay : 0.0;
-  return KeptPart(own.learning_rate_factor * scalars.learning_rate, decay) *
+  const double decay = WithDecoupledDecay(inputs, own).weight_decay;
+  return KeptPart(own.learning_rate_factor * scalars.learning_rate,
+                  Rule::kTakesDecay ? 0.0 : decay) *
          Rule::Kept(scalars, own);
 }
 
@@ -195,7 +204,7 @@ struct FramedRule : Frame<typename Rule::Value> {
       : Frame<typename Rule::Value>(inputs, own,
                                     KeptBy<Rule>(scalars, inputs, own),
                                     kRoundedAtRandom<Rule>),
-        rule(scalars, own) {}
+        rule(scalars, WithDecoupledDecay(inputs, own)) {}
 
   Rule rule;
 };

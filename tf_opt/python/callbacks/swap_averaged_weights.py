@@ -13,8 +13,9 @@ from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 class SwapAveragedWeights(keras.callbacks.Callback):
     """Swaps averaged weights in for evaluation.
 
-    The averages are those of `tf_opt.AveragedSGD`, or the moving averages of
-    any other tf_opt optimizer with `use_ema=True`. The optimizer may be inside
+    The averages are those of `tf_opt.AveragedSGD` or
+    `tf_opt.ScheduleFreeAdamW`, or the moving averages of any other tf_opt
+    optimizer with `use_ema=True`. The optimizer may be inside
     a `LossScaleOptimizer`. Keras' `MultiOptimizer` works too, if each optimizer
     inside it has an average.
 
@@ -27,7 +28,9 @@ class SwapAveragedWeights(keras.callbacks.Callback):
     `keras.callbacks.EarlyStopping(restore_best_weights=True)` restores it.
     Otherwise the model has the trained weights after `fit`; call
     `optimizer.swap_in_average()` for the average. (With `use_ema=True` the
-    model has the moving average after `fit`, as in Keras.)
+    model has the moving average after `fit`, as in Keras. With
+    `ScheduleFreeAdamW` it has the average, too, and the next `fit` with this
+    callback continues from the trained weights.)
 
     The average may be in place at other times, too: after an error during an
     evaluation, or in a model that was saved with it. Such a model is ready to
@@ -102,13 +105,19 @@ class SwapAveragedWeights(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Swaps the average in, with `swap_on_epoch`."""
+        for optimizer in self._optimizers():
+            optimizer._is_swapped_after_fit = True
         if self.swap_on_epoch:
             self._swap_in("epoch")
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Restores the weights."""
+        """Restores the weights, or swaps in what training was for."""
         if self._until == "epoch":
             self._swap_out()
+        for optimizer in self._optimizers():
+            is_swapped_in = optimizer.average_is_swapped_in
+            if optimizer._leaves_no_average and not is_swapped_in:
+                optimizer.swap_in_average()
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Swaps the average in."""

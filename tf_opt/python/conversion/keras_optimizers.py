@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 
 from tf_opt.python import keras_internals
 from tf_opt.python.conversion import features
-from tf_opt.python.optimizers.base import saving
+from tf_opt.python.optimizers.base import averages, saving
 from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
@@ -210,6 +210,7 @@ def _keras(optimizer: Optimizer) -> Optimizer:
         fixed["schedule_by"] = "steps"
     features.check(optimizer, "Keras", lacks, fixed)
     optimizer.catch_up()
+    averages.begin(optimizer)
     config = {k: x for k, x in optimizer.get_config().items() if k in taken}
     # get_config converts a schedule to a dictionary and loses a callable.
     config["learning_rate"] = learning_rate

@@ -84,7 +84,7 @@ SPEC = rule_spec.RuleSpec(
     function=averaged_sgd,
     class_name="AveragedSGD",
     update=averaged_sgd_update,
-    slots=[rule_spec.Slot("ax", "ax", is_average=True)],
+    slots=[rule_spec.Slot("ax", "ax", starts_as_variable=True)],
     numbers=[
         rule_spec.STEP,
         rule_spec.LEARNING_RATE,
@@ -100,6 +100,7 @@ SPEC = rule_spec.RuleSpec(
             attribute="_eta",
             # As the scalars that it is computed from.
             dtype=tf.float64,
+            is_rate=True,
         )
     ],
 )

@@ -61,7 +61,8 @@ def lamb_update(*, step, beta_1, beta_2, decay_in_direction, **_) -> Formula:
         v = s.beta_2 * v + s.one_minus_beta_2 * (g * g)
         u = m * s.moment_scale / (s.sqrt(v) * s.root_scale + s.epsilon)
         if decay is not None:
-            u = u + decay * p
+            # A decay of 0 changes nothing, whatever p is.
+            u = u - tf.math.multiply_no_nan(p, tf.cast(-decay, p.dtype))
         p_norm, u_norm = (s.sqrt(tf.reduce_sum(x * x)) for x in (p, u))
         # In a product the branch that isn't selected would be NaN.
         trust = (p_norm > 0) & (u_norm > 0)

@@ -71,7 +71,8 @@ class Slot:
             optimizer's argument that is their number.
         layer_input: For a stack: the op's input with the layer's number.
         first: The hyperparameter that is its first value; empty: 0.
-        is_average: Whether it is the variable's average.
+        starts_as_variable: Whether it is the variable until the first update:
+            its average, or what its average is computed from.
         may_be_by_row: Whether it is by row in the rule's row-wise form.
         by_row: Whether it has one number for each row of the variable. It then
             has the arithmetic type.
@@ -89,7 +90,7 @@ class Slot:
     layers: str | None = None
     layer_input: str | None = None
     first: str = ""
-    is_average: bool = False
+    starts_as_variable: bool = False
     may_be_by_row: bool = False
     by_row: bool = False
     lacks: int | None = None
@@ -166,6 +167,8 @@ class Shared(NamedTuple):
             See `arithmetic.of_scalars`.
         attribute: The attribute with the optimizer's variable.
         dtype: Its type; None: the widest of the model variables.
+        is_rate: Whether multipliers of the learning rate are also its own.
+        in_keras: Whether Keras' optimizer has such a variable, if there is one.
     """
 
     name: str
@@ -173,6 +176,8 @@ class Shared(NamedTuple):
     next: Callable[..., float | tf.Tensor]
     attribute: str
     dtype: tf.DType | None = None
+    is_rate: bool = False
+    in_keras: bool = True
 
 
 STEP = Number(
@@ -230,6 +235,9 @@ class RuleSpec:
             None: there is no op, and the composed implementation runs.
         modes: Its own boolean arguments, which choose the computation.
         shared: What a step returns for the next one.
+        average_weight: The hyperparameter b, if the variable is b times its
+            average plus 1 - b times the slot that starts as it. Otherwise that
+            slot, if there is one, is the average.
         coasts: Whether rows of tables can catch up with the steps that they
             missed; see coasting.py.
         coasts_if_less: Two hyperparameters, of which the first must then be
@@ -249,6 +257,7 @@ class RuleSpec:
     op: str | None = ""
     modes: Sequence[str] = ()
     shared: Sequence[Shared] = ()
+    average_weight: str = ""
     coasts: bool = False
     coasts_if_less: tuple[str, str] | None = None
     matrix: RuleSpec | None = None
@@ -299,9 +308,9 @@ class RuleSpec:
 
     @functools.cached_property
     def average(self) -> int | None:
-        """The position of the slot that is the variable's average, if any."""
-        found = [k for k, slot in enumerate(self.slots) if slot.is_average]
-        return found[0] if found else None
+        """The position of the slot that starts as the variable, if any."""
+        starts = [slot.starts_as_variable for slot in self.slots]
+        return starts.index(True) if any(starts) else None
 
     @functools.cached_property
     def optional_slots(self) -> tuple[Slot, ...]:

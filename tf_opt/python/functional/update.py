@@ -24,20 +24,21 @@ class Formula:
         scalars: What else the formula reads, by name, in float64. Of the number
             `x` it can also read `one_minus_x`.
         kept: The factor by which the rule's own decay shrinks the variable.
-        takes_decay: Whether it takes decoupled weight decay as `decay`, None if
-            there is none; otherwise the variable shrinks before.
         rounds_gradient_like_slot: The slot whose type gradients are rounded to,
             if any.
         missed: Returns what the step does to rows that miss it, given the names
             of the slots; None if there is no such rule.
+        takes_decay: Whether the function takes the decoupled decay as `decay`,
+            in float64 or None if it is known to be 0. Otherwise the variable
+            has shrunk before.
     """
 
     function: Callable[..., Sequence[tf.Tensor]]
     scalars: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
     kept: Scalar = 1.0
-    takes_decay: bool = False
     rounds_gradient_like_slot: int | None = None
     missed: Callable[[Sequence[str]], MissedStep] | None = None
+    takes_decay: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +86,11 @@ class Update:
         coupled, decoupled = 0.0, weight_decay
         if not self.decoupled_weight_decay:
             coupled, decoupled = decoupled, coupled
+        named = dict(zip(self.slots, real_slots, strict=True))
+        if self.formula.takes_decay:
+            is_zero = is_known(decoupled, 0)
+            named["decay"] = None if is_zero else arithmetic.float64(decoupled)
+            decoupled = 0.0
         if self.maximize:
             g = -g
         if not is_known(coupled, 0):
@@ -94,12 +100,6 @@ class Update:
         like = self.formula.rounds_gradient_like_slot
         if like is not None:
             g = storage_rounding.as_held_by(g, slots[like].dtype.real_dtype)
-        named = dict(zip(self.slots, real_slots, strict=True))
-        if self.formula.takes_decay:
-            named["decay"] = None
-            if not is_known(decoupled, 0):
-                decay = self._factor(arithmetic.float64, decoupled, dtype)
-                named["decay"], decoupled = decay, 0.0
         if not (is_known(decoupled, 0) and is_known(self.formula.kept, 1)):
             p = self._factor(self.kept_by, decoupled, dtype) * p
         own = self._once(dtype, lambda: _Scalars(self, dtype))

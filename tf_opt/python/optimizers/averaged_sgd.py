@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from typing_extensions import Unpack
 
 from tf_opt.python.functional import averaged_sgd_rule
@@ -14,17 +12,6 @@ from tf_opt.python.optimizers.base.arguments import (
 )
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-
-
-def _check_not_lazy(name: str, value: Any) -> None:
-    """Raises if tables would be lazy."""
-    if value:
-        raise ValueError(
-            f"`{name}` must be False for AveragedSGD: every step shrinks every "
-            "row and averages it, whether it occurs or not. For averages of "
-            "embedding rows take another optimizer with `use_ema=True`. "
-            f"Received: {name}={value!r}"
-        )
 
 
 @optimizer(averaged_sgd_rule.SPEC)
@@ -83,8 +70,6 @@ class AveragedSGD(FusedOptimizer):
         - Polyak and Juditsky, 1992, "Acceleration of Stochastic Approximation
           by Averaging"; Ruppert, 1988.
     """
-
-    _own_checks = {"lazy_mode": _check_not_lazy}
 
     def __init__(
         self,

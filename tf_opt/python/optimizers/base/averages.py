@@ -1,21 +1,31 @@
 """Swapping of averages and variables.
 
-While averages are swapped in, each variable holds its average and vice versa,
-and the step counter is -1 minus the number of steps. Traced steps can read
-this, and a checkpoint contains both values.
+While averages are swapped in, each variable holds its average, and the step
+counter is -1 minus the number of steps. Traced steps can read this. A stored
+average holds the variable's value meanwhile, so a checkpoint contains both.
+Where the average is computed, the value can be computed again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tf_opt.python.functional.arithmetic import Flag
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.arithmetic import Flag, Scalar
 from tf_opt.python.keras_internals import Variable, tf_variable
-from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
+from tf_opt.python.optimizers.state.optimizer_state import (
+    OptimizerState,
+    PerVariable,
+)
+from tf_opt.python.optimizers.state.storage import Weight
+from tf_opt.python.optimizers.step.frame import update_count
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.tensorflow_internals import inside_xla
 
@@ -41,14 +51,11 @@ class Swap:
             (None, None)
         ] * len(self._pairs)
 
-    def swap_in(self, *, has_begun: bool) -> None:
-        """Puts the averages in the variables' place.
-
-        Before the averages have begun, the variables are their averages.
-        """
+    def swap_in(self) -> None:
+        """Puts the averages in the variables' place."""
         for k, (variable, average) in enumerate(self._pairs):
             value = tf.convert_to_tensor(variable)
-            mean = tf.convert_to_tensor(average) if has_begun else value
+            mean = tf.convert_to_tensor(average)
             self._exact[k] = (
                 _unless_exact(value, tf_variable(average).dtype),
                 _unless_exact(mean, value.dtype),
@@ -65,6 +72,94 @@ class Swap:
             mean = _restored(mean, variable)
             access.assign(variable, value)
             access.assign(average, mean)
+
+
+class ComputedSwap:
+    """Variables whose averages are computed, with the slots that start as them.
+
+    A variable is `weight * average + (1 - weight) * slot`.
+    """
+
+    def __init__(
+        self, state: OptimizerState, slots: PerVariable, weight: Scalar
+    ) -> None:
+        self._state = state
+        self._slots = {
+            i: slot for i, slot in enumerate(slots) if slot is not None
+        }
+        self._weight = weight
+        # While averages are swapped in: the variables' values.
+        self._values: dict[int, tf.Tensor] = {}
+
+    def swap_in(self) -> None:
+        """Puts the averages in the variables' place."""
+        for index in self._slots:
+            variable = self._state.variables[index]
+            value = Weight(self._state, index, variable).value
+            self._values[index] = value
+            access.assign(variable, self._from_slot(index, value, average=True))
+
+    def swap_out(self) -> None:
+        """Restores the variables, exactly if their values are known."""
+        for index in self._slots:
+            variable = self._state.variables[index]
+            master = self._state.masters[index] if self._state.masters else None
+            stored = tf.convert_to_tensor(variable)
+            restored = self._from_slot(index, stored)
+            value = self._values.get(index, master)
+            if value is not None:
+                average = self._from_slot(index, value, average=True)
+                # Where the variable hasn't changed since.
+                is_same = tf.equal(tf.cast(average, stored.dtype), stored)
+                value = tf.cast(value, restored.dtype)
+                restored = tf.where(is_same, value, restored)
+            for target in (variable, master):
+                if target is not None:
+                    access.assign(target, restored)
+
+    def _from_slot(
+        self, index: int, value: Any, *, average: bool = False
+    ) -> tf.Tensor:
+        """Returns the average of a variable's value, or the inverse."""
+        slot = tf.convert_to_tensor(self._slots[index])
+        factor = 1 / self._weight if average else self._weight
+        factor = tf.cast(arithmetic.float64(factor), slot.dtype)
+        return slot + factor * (tf.cast(value, slot.dtype) - slot)
+
+
+AnySwap = Swap | ComputedSwap
+
+
+def new_swap(optimizer: KerasOptimizer) -> AnySwap:
+    """Returns a swap of the variables of an optimizer that has averages.
+
+    Raises:
+        RuntimeError: If they can't be computed.
+    """
+    state, name = optimizer._state, optimizer._spec.average_weight
+    slots = optimizer._averages_of_variables()
+    if not name:
+        return Swap(state.variables, slots)
+    weight = access.as_number(getattr(optimizer, name))
+    if weight == 0:
+        raise RuntimeError(
+            f"There is no average with `{name}=0`: it has no part in the "
+            f"variables, from which it is computed. Received: {optimizer}"
+        )
+    return ComputedSwap(state, slots, weight)
+
+
+def begin(optimizer: KerasOptimizer) -> None:
+    """Lets averages start as the variables, before the first update.
+
+    The variables may have been assigned since `build`.
+    """
+    state = optimizer._state
+    if state is not None and update_count(optimizer._settings(), state) == 0:
+        for index, slot in enumerate(optimizer._averages_of_variables()):
+            if slot is not None:
+                weight = Weight(state, index, state.variables[index])
+                access.assign(slot, weight.value)
 
 
 def _unless_exact(value: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
@@ -123,6 +218,17 @@ def forbid_step(iterations: keras.Variable) -> Iterator[Flag]:
     check = tf.debugging.Assert(may_step, [message])
     with tf.control_dependencies([check]):
         yield True
+
+
+def warn_of_weights(class_name: str) -> None:
+    """Warns that `fit` leaves a model its weights instead of the average."""
+    warnings.warn(
+        f"The model has the weights of {class_name}'s training steps, not "
+        "their average, which is better. Pass `callbacks=[tf_opt.callbacks."
+        "SwapAveragedWeights()]` to `fit`, or call "
+        "`optimizer.swap_in_average()`.",
+        stacklevel=4,
+    )
 
 
 def overwrite_variables(

@@ -151,17 +151,23 @@ class StateBuilder:
         )
 
         def first(shape: Sequence[int], dtype: Any) -> tf.Tensor:
+            dtype = tf.dtypes.as_dtype(dtype)
+            if slot.starts_as_variable:
+                return tf.cast(tf.convert_to_tensor(variable), dtype)
             # Keras' `Constant` would round to float32.
             value = getattr(optimizer, slot.first)
-            dtype = tf.dtypes.as_dtype(dtype)
             return tf.fill(shape, arithmetic.as_slot(value, dtype))
+
+        starts_as_variable = slot.starts_as_variable and _has_value(variable)
 
         return self.add(
             variable,
             slot.keras_name,
             shape=shape,
             dtype=dtype,
-            initializer=first if slot.first else "zeros",
+            initializer=(
+                first if slot.first or starts_as_variable else "zeros"
+            ),
         )
 
     def shared(self, shared: Shared) -> keras.Variable:
@@ -226,3 +232,10 @@ class StateBuilder:
             return []
         keras_internals.take_for(self._optimizer, copies, self._variables)
         return copies
+
+
+def _has_value(variable: keras.Variable) -> bool:
+    """Returns whether a variable has one; a traced step may create it."""
+    return tf.executing_eagerly() and bool(
+        keras_internals.tf_variable(variable).is_initialized()
+    )

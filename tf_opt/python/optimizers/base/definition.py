@@ -27,6 +27,7 @@ from tf_opt.python.optimizers.base.arguments import (
     SavedChoices,
 )
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
+from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.values import validation
 
 Optimizer = TypeVar("Optimizer", bound=type)
@@ -77,25 +78,19 @@ def _checks_of(spec: RuleSpec) -> dict[str, Check]:
         for number in spec.hyperparameters
     }
     static = [x.name for x in spec.hyperparameters if x.is_static]
-    lazy = {} if spec.op is not None else {"lazy_mode": _check_not_lazy}
     layers = [slot.layers for slot in spec.slots if slot.layers]
+    lazy_mode = {}
+    if spec.average is not None or spec.op is None:
+        check = functools.partial(table_modes.check_not_lazy, spec)
+        lazy_mode = {"lazy_mode": check}
     # Some modes only decide which slots there are.
     switches = {slot.needed_by for slot in spec.optional_slots} - {*numbers}
     return {
-        **lazy,
         **numbers,
         **dict.fromkeys((*static, *layers), validation.check_positive_integer),
+        **lazy_mode,
         **dict.fromkeys((*spec.modes, *switches), validation.check_boolean),
     }
-
-
-def _check_not_lazy(name: str, value: Any) -> None:
-    """Raises if tables would be lazy."""
-    if value:
-        raise ValueError(
-            f"`{name}` must be False for this optimizer: each element's step "
-            f"depends on the whole variable. Received: {name}={value!r}"
-        )
 
 
 def _make_constructor(cls: type, keras_class: type | None) -> None:

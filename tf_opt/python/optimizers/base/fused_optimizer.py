@@ -13,7 +13,7 @@ from tf_opt.python.dispatch import COMPOSED
 from tf_opt.python.functional.arithmetic import Flag, Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import averages
-from tf_opt.python.optimizers.base.averages import Swap
+from tf_opt.python.optimizers.base.averages import AnySwap
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.step import one_by_one, replicas, transfer
@@ -36,8 +36,10 @@ class FusedOptimizer(KerasOptimizer):
 
     # While averages are swapped in: their exact values, unless they were
     # loaded in this place.
-    _swap: Swap | None = None
+    _swap: AnySwap | None = None
     _is_copied = False
+    # Set by a callback that swaps the average in at the end of `fit`.
+    _is_swapped_after_fit = False
 
     # ---- What the next step reads. ----
 
@@ -117,10 +119,11 @@ class FusedOptimizer(KerasOptimizer):
         """Swaps the variables with their averages, for evaluation or saving.
 
         The averages are the moving averages of `use_ema=True`, or those of
-        `AveragedSGD`. The variables' values are kept, also in a checkpoint or a
-        saved model, and `swap_out_average` restores them. Until then, a step
-        raises an error. (Once traced, the composed implementation can't raise
-        errors inside XLA and on a GPU; a step does nothing there.)
+        `AveragedSGD` or `ScheduleFreeAdamW`. The variables' values are kept,
+        also in a checkpoint or a saved model, and `swap_out_average` restores
+        them. Until then, a step raises an error. (Once traced, the composed
+        implementation can't raise errors inside XLA and on a GPU; a step does
+        nothing there.)
 
         Raises:
             RuntimeError: If the optimizer keeps no averages or isn't built, the
@@ -142,12 +145,9 @@ class FusedOptimizer(KerasOptimizer):
                 "The average is in the variables' place already; call "
                 "`swap_out_average()` first."
             )
-        # What is 0 until the averages have begun.
-        counter = self._iterations
-        if self._spec.average is not None:
-            (counter,) = self._rule().shared.values()
-        self._swap = self._new_swap()
-        self._swap.swap_in(has_begun=bool(counter.numpy() != 0))
+        self._swap = averages.new_swap(self)
+        averages.begin(self)
+        self._swap.swap_in()
         self._iterations.assign(-1 - self._iterations)
 
     def swap_out_average(self) -> None:
@@ -156,7 +156,7 @@ class FusedOptimizer(KerasOptimizer):
         The values are exact, even if the average's type is narrower than the
         variable's. The exception is a model that was saved with its averages
         swapped in and then loaded: its values were rounded to the narrower
-        type.
+        type, and those of `ScheduleFreeAdamW` are computed again.
 
         Raises:
             RuntimeError: If the averages aren't swapped in.
@@ -166,12 +166,9 @@ class FusedOptimizer(KerasOptimizer):
                 "The average is not in the variables' place; call "
                 "`swap_in_average()` first."
             )
-        (self._swap or self._new_swap()).swap_out()
+        (self._swap or averages.new_swap(self)).swap_out()
         self._swap = None
         self._iterations.assign(-1 - self._iterations)
-
-    def _new_swap(self) -> Swap:
-        return Swap(self._state.variables, self._averages_of_variables())
 
     @contextlib.contextmanager
     def averaged_weights(self) -> Iterator[None]:
@@ -204,6 +201,15 @@ class FusedOptimizer(KerasOptimizer):
             self.swap_out_average()
         if self.use_ema and self._state is not None:
             averages.overwrite_variables(self._state, var_list)
+        elif self._leaves_no_average and not self._is_swapped_after_fit:
+            averages.warn_of_weights(type(self).__name__)
+        self._is_swapped_after_fit = False
+
+    @property
+    def _leaves_no_average(self) -> bool:
+        """Whether training is for an average, but `fit` leaves the weights."""
+        weight = self._spec.average_weight
+        return bool(weight) and not self.use_ema and getattr(self, weight) != 0
 
     # ---- Rows that catch up. ----
 

@@ -376,6 +376,11 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             masters=self._masters,
             since=since,
             coasting=coasts,
+            beside_keras={
+                shared.name: getattr(self, shared.attribute)
+                for shared in self._spec.shared
+                if not shared.in_keras
+            },
             iterations=self._iterations,
             list_all=lambda: self.variables,
             unsaved=self._unsaved,

@@ -1,8 +1,9 @@
 """Saving and loading of state that Keras' optimizers don't have.
 
 Keras numbers an optimizer's variables in a store and expects the same number
-when it loads them. Master weights and the state of rows that catch up have
-separate keys, so that the other variables load with and without them.
+when it loads them. Master weights, the state of rows that catch up and numbers
+that only tf_opt's optimizer has get separate keys, so that the other variables
+load with and without them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def separate_keys(state: OptimizerState | None) -> dict[int, str]:
         "master_weight": state.masters,
         "since": state.since,
         "coasting": state.coasting,
+        **{name: [variable] for name, variable in state.beside_keras.items()},
     }
     return {
         id(variable): f"{kind}_{number}"

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
@@ -56,6 +57,22 @@ def check_lazy_mode(lazy_mode: Any) -> Mode | list[str] | dict[str, Mode]:
         f"True, False, {CATCH_UP!r}, a list of regular expressions for the "
         "tables' paths, or a dictionary of such expressions and modes",
     )
+
+
+def check_not_lazy(spec: RuleSpec, name: str, lazy_mode: Any) -> None:
+    """Raises a ValueError if tables of an optimizer are lazy that can't be."""
+    if lazy_mode:
+        reason = "the step of each row depends on the whole table"
+        if spec.average is not None:
+            reason = (
+                "every step moves every row and averages it, whether it occurs "
+                "or not. For averages of embedding rows take another optimizer "
+                "with `use_ema=True`"
+            )
+        raise ValueError(
+            f"`{name}` must be False for {spec.class_name}: {reason}. "
+            f"Received: {name}={lazy_mode!r}"
+        )
 
 
 def without_lazy(lazy_mode: LazyMode) -> LazyMode:

@@ -92,7 +92,7 @@ class UpdateRule:
     def scaled(self, factor: Scalar, scalars: Scalars) -> Scalars:
         """Returns the scalars with learning rates times `factor`."""
         rates = ["learning_rate"]
-        rates += [x.name for x in self.spec.shared if x.first is None]
+        rates += [x.name for x in self.spec.shared if x.is_rate]
         return scalars | {
             name: factor * arithmetic.float64(scalars[name]) for name in rates
         }
@@ -103,13 +103,13 @@ class UpdateRule:
         state: OptimizerState,
         variables: Sequence[tf.Variable],
     ) -> list[tuple[Variable, Any]]:
-        """Returns new values of what all variables share, and averages.
+        """Returns new values of what all variables share, and other slots.
 
         `variables` are those that the step updates.
         """
         if not self.spec.shared:
             return []
-        averages = self._other_averages(state, variables)
+        averages = self._others_start(scalars, state, variables)
         numbers = self.numbers(scalars)
         shared: list[tuple[Variable, Any]] = []
         for each in self.spec.shared:
@@ -157,30 +157,32 @@ class UpdateRule:
             else:
                 access.write_layer(slot, scalars[spec.layer_input], rows, value)
 
-    def _other_averages(
-        self, state: OptimizerState, variables: Sequence[tf.Variable]
+    def _others_start(
+        self,
+        scalars: Scalars,
+        state: OptimizerState,
+        variables: Sequence[tf.Variable],
     ) -> list[tuple[Variable, tf.Tensor]]:
-        """Returns the averages of variables without a gradient.
+        """Returns the slots that start as variables without a gradient.
 
-        In the first step these averages become their variables, which may have
-        been assigned after `build`. The rule sets those of other variables.
+        In the first step they become their variables, which may have been
+        assigned after `build`. The rule sets those of other variables.
         """
         if self.spec.average is None:
             return []
-        (eta,) = self.shared.values()
-        begins = arithmetic.equal(access.as_number(eta), 0)
+        begins = arithmetic.equal(scalars["step"], 1)
         if begins is False:
             return []
         updated = set(map(state.index_of, variables))
         return [
             (
-                average,
+                slot,
                 choose(
                     begins,
-                    tf.cast(Weight(state, index).value, average.dtype),
-                    average,
+                    tf.cast(Weight(state, index).value, slot.dtype),
+                    slot,
                 ),
             )
-            for index, average in enumerate(state.slots[self.spec.average])
-            if average is not None and index not in updated
+            for index, slot in enumerate(state.slots[self.spec.average])
+            if slot is not None and index not in updated
         ]
