@@ -75,7 +75,11 @@ class Op:
         resource_apply(op, **{**defaults, **arguments})
 
 
-OPS = {spec.name: Op(spec) for spec in RULES}
+OPS = {
+    spec.name: Op(spec)
+    for spec in RULES
+    if spec.op is not None and not spec.op_arguments
+}
 
 
 def never_assigned(shape: tuple[int, ...]) -> tf.Tensor:

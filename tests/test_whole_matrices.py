@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tf_opt import functional as f
 
 from counterparts import KERAS
 from registry import COMPOSED, quick_first, slow
@@ -67,6 +68,39 @@ def test_steps_beside_numpy(how, name, mode):
                 **own,
             )
         np.testing.assert_allclose(variable, state["variable"], rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_functions_unroll_as_the_optimizers_step(name):
+    shapes, x = [(3, 4), (5,), ()], {"weight_decay": 0.125}
+    rule = getattr(tf_opt.functional, name.lower())
+    coefficients = [gradient(shape, 0) for shape in shapes]
+
+    def loss(variables, _):
+        pairs = zip(variables, coefficients, strict=True)
+        return tf.add_n([tf.reduce_sum(a * tf.sin(b)) for b, a in pairs])
+
+    start = [tf.constant(initial_value(shape)) for shape in shapes]
+    end = tf.function(
+        lambda: f.unroll(rule, loss, start, 4, learning_rate=RATE, **x)
+    )()
+    if name == "Muon":
+        x["adam_weight_decay"] = x["weight_decay"]
+    optimizer, variables = (
+        COMPOSED[name].make(RATE, **x),
+        [keras.Variable(x, dtype="float64") for x in start],
+    )
+    for _ in range(4):
+        optimizer.apply(
+            [
+                a * tf.cos(b)
+                for b, a in zip(variables, coefficients, strict=True)
+            ],
+            variables,
+        )
+    assert_close(end.variables, variables, rtol=1e-12)
+    with pytest.raises(ValueError, match="must have the shape"):
+        rule(tf.ones([2, 3]), tf.ones([2, 3]), tf.ones(5), tf.ones(5), step=1)
 
 
 # Numbers that Keras' constants of float32 hold.

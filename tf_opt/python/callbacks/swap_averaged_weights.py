@@ -15,8 +15,8 @@ class SwapAveragedWeights(keras.callbacks.Callback):
 
     The averages are those of `tf_opt.AveragedSGD` or
     `tf_opt.ScheduleFreeAdamW`, or the moving averages of any other tf_opt
-    optimizer with `use_ema=True`. The optimizer may be inside
-    a `LossScaleOptimizer`. Keras' `MultiOptimizer` works too, if each optimizer
+    optimizer with `use_ema=True`. The optimizer may be inside a
+    `LossScaleOptimizer`. Keras' `MultiOptimizer` works too, if each optimizer
     inside it has an average.
 
     Validation, `model.evaluate` and `model.predict` use the average. Right
@@ -115,6 +115,7 @@ class SwapAveragedWeights(keras.callbacks.Callback):
         if self._until == "epoch":
             self._swap_out()
         for optimizer in self._optimizers():
+            # Without epochs it may still be in place.
             is_swapped_in = optimizer.average_is_swapped_in
             if optimizer._leaves_no_average and not is_swapped_in:
                 optimizer.swap_in_average()

@@ -165,11 +165,14 @@ def like(
     tensor, or has the wrong type or shape.
     """
     tensor = to_tensor(name, value, dtypes[0])
-    shape = other.shape if shape is None else shape
+    expected = f"the shape of `{other_name}`, {other.shape}"
+    if shape is None:
+        shape = other.shape
+    elif shape != other.shape:
+        expected = f"the shape {shape}, by {expected}"
     if not tensor.shape.is_compatible_with(shape):
         raise ValueError(
-            f"`{name}` must have the shape {shape}, because `{other_name}` has "
-            f"{other.shape}. Received: {tensor.shape}"
+            f"`{name}` must have {expected}. Received: {tensor.shape}"
         )
     if tensor.dtype not in dtypes:
         names = " or ".join(dtype.name for dtype in dtypes)

@@ -70,14 +70,14 @@ def schedule_free_adamw(
 
 def averaging(
     *,
-    step: Scalar,
-    learning_rate: Scalar,
-    warmup_steps: Scalar,
-    weight_lr_power: Scalar,
-    r: Scalar,
-    learning_rate_max: Scalar,
-    weight_sum: Scalar,
-    **_: Scalar,
+    step,
+    learning_rate,
+    warmup_steps,
+    weight_lr_power,
+    r,
+    learning_rate_max,
+    weight_sum,
+    **_,
 ) -> dict[str, Scalar]:
     """Computes what a step averages by, given scalars in float64.
 
@@ -91,9 +91,13 @@ def averaging(
     warmed_up = math.minimum(step / math.maximum(warmup_steps, 1.0), 1.0)
     rate = learning_rate * warmed_up
     rate_max = math.maximum(learning_rate_max, rate)
-    # The quotient is always finite, or its derivative would be NaN.
-    divisor = math.where(rate_max > 0, rate_max, 1.0)
-    ratio = math.where(rate_max > 0, learning_rate_max / divisor, 1.0)
+    # A quotient of 0 would have derivatives that are NaN.
+    is_known = learning_rate_max > 0
+    ratio = math.where(
+        is_known,
+        learning_rate_max / math.where(is_known, rate_max, 1.0),
+        math.where(rate_max > 0, np.float64(0), 1.0),
+    )
     weight = step**r
     before = math.where(
         # Keras stores no sum: all of its steps weigh the same.

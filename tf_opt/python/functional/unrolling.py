@@ -105,9 +105,12 @@ def unroll(
         form = rule_spec.ELEMENTWISE
         if rule_spec.MATRIX in spec.forms and rule_spec.may_be_matrix(leaf):
             form = rule_spec.MATRIX
-        # Without elements where the leaf's form has no such slot.
-        has = slot in {x.name for x in spec.forms[form].slots}
-        return by_name[slot].shape_of(list(tf.shape(leaf))) if has else [0]
+        if slot not in {x.name for x in spec.forms[form].slots}:
+            return [0]  # Without elements where the leaf's form has none.
+        # Only an axis of a known number can be left out.
+        shape = tf.shape(leaf)
+        shape = shape if by_name[slot].lacks is None else tf.unstack(shape)
+        return by_name[slot].shape_of(shape)
 
     def first_values(slot: str) -> list[tf.Tensor]:
         return [

@@ -19,6 +19,7 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state import storage, table_modes
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.state.placement import placement_of
+from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
 
 Variables = Sequence[keras.Variable]
@@ -150,24 +151,23 @@ class StateBuilder:
             variable, None if is_exact else optimizer.state_dtype
         )
 
+        # A traced step may create a variable, which has no value then.
+        starts = slot.starts_as_variable and access.has_value(variable)
+
         def first(shape: Sequence[int], dtype: Any) -> tf.Tensor:
             dtype = tf.dtypes.as_dtype(dtype)
-            if slot.starts_as_variable:
+            if starts:
                 return tf.cast(tf.convert_to_tensor(variable), dtype)
             # Keras' `Constant` would round to float32.
             value = getattr(optimizer, slot.first)
             return tf.fill(shape, arithmetic.as_slot(value, dtype))
-
-        starts_as_variable = slot.starts_as_variable and _has_value(variable)
 
         return self.add(
             variable,
             slot.keras_name,
             shape=shape,
             dtype=dtype,
-            initializer=(
-                first if slot.first or starts_as_variable else "zeros"
-            ),
+            initializer=first if slot.first or starts else "zeros",
         )
 
     def shared(self, shared: Shared) -> keras.Variable:
@@ -232,10 +232,3 @@ class StateBuilder:
             return []
         keras_internals.take_for(self._optimizer, copies, self._variables)
         return copies
-
-
-def _has_value(variable: keras.Variable) -> bool:
-    """Returns whether a variable has one; a traced step may create it."""
-    return tf.executing_eagerly() and bool(
-        keras_internals.tf_variable(variable).is_initialized()
-    )

@@ -154,6 +154,13 @@ def as_number(x: Any) -> Any:
     return arithmetic.float64(x)
 
 
+def has_value(variable: Variable) -> bool:
+    """Returns whether a variable is known to have been initialized."""
+    return tf.executing_eagerly() and bool(
+        tf_variable(variable).is_initialized()
+    )
+
+
 def value_of(variable: Variable) -> tf.Tensor:
     """Returns a variable's value as a tensor."""
     variable = tf_variable(variable)
