@@ -49,7 +49,8 @@ def from_keras(
     of an embedding: tf_opt adds their gradients up and squares the sum, as for
     a dense gradient; Keras adds up the squares, and clips before. So an
     embedding may learn more slowly here at first. If it does, raise its rate,
-    as docs/differences.md shows.
+    as docs/differences.md shows. `ScheduleFreeAdamW` differs, too: tf_opt
+    computes what Keras' source means, and Keras on TensorFlow another formula.
 
     Args:
         optimizer: A Keras optimizer that tf_opt has, too, such as `AdamW`
