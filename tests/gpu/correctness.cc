@@ -504,7 +504,7 @@ const Tables kHundreds = [] {
   static_assert(GpuBatch<DenseTensor<float>>::kCapacity < 700);
   Tables tables;
   for (int i = 0; i < 2000; ++i) tables.push_back({i % 37, 1});
-  tables.push_back({(1 << 20) + 1, 1});
+  tables.push_back({8 * kTileSize + 1, 1});
   return tables;
 }();
 // Different widths and ids; some are empty.
@@ -520,7 +520,7 @@ const Tables kMixed = {{0, 3},
 // Many entries of a row, around how many are summed by whom.
 const Tables kLong = {{9, 64, Ids::kOne, 1500, 40},  {9, 20, Ids::kOne, 33},
                       {5, 64, Ids::kOne, 32},        {5, 3, Ids::kOne, 449},
-                      {70, 1, Ids::kZipf, 1500},     {8, 65, Ids::kOne, 448},
+                      {5000, 1, Ids::kZipf, 1500},   {8, 65, Ids::kOne, 448},
                       {6, 132, Ids::kAscending, 500}};
 // Four batches, one without entries.
 const Tables kMany = [] {

@@ -102,7 +102,7 @@ class EmulatedDevice {
     std::vector<int64_t> all(count);
     std::iota(all.rbegin(), all.rend(), 0);
     if (order == Order::kRandom) {
-      std::shuffle(all.begin(), all.end(), std::mt19937_64(count));
+      std::shuffle(all.begin(), all.end(), std::minstd_rand(count));
     }
     for (const int64_t k : all) use(k);
   }

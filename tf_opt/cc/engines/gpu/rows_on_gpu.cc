@@ -68,7 +68,9 @@ void BeginCatchUp(const RowStep<T>& step, bool lazy, Device* device) {
 
 template <typename T, typename Device>
 void EndCatchUp(const RowStep<T>& step, Device* device) {
-  device->Run(MarkAllWork<T>{step}, MarkAllWork<T>::kGrid);
+  const int64_t blocks = std::clamp<int64_t>(RowPlan<T>::RowBlocks(step.batch),
+                                             1, kBlocksOverAllRows);
+  device->Run(MarkAllWork<T>{step, blocks}, blocks);
 }
 
 template <typename T, typename Device>

@@ -31,8 +31,6 @@ struct CountMissedWork {
 // Marks all rows of the tables as up to date that all caught up.
 template <typename T>
 struct MarkAllWork {
-  static constexpr int64_t kGrid = 1024;
-
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
     if (!step.catches_up()) return;
     for (int i = 0; i < step.batch.count; ++i) {
@@ -40,7 +38,8 @@ struct MarkAllWork {
       const WaitState waits = step.memory.waits[i];
       if (!waits.all_catch_up || waits.count == 0) continue;
       for (int64_t k = block * kGpuThreads + thread;
-           k < table.slices.rows || k < waits.count; k += kGrid * kGpuThreads) {
+           k < table.slices.rows || k < waits.count;
+           k += blocks * kGpuThreads) {
         if (k < table.slices.rows) table.since[k] = 0;
         if (k < waits.count) table.missed[k] = MissedSteps();
       }
@@ -48,6 +47,7 @@ struct MarkAllWork {
   }
 
   RowStep<T> step;
+  int64_t blocks;
 };
 
 // Marks the rows that occur as up to date; the others miss this step, which is
