@@ -49,8 +49,7 @@ test-rest: lint install
 	PYTHONPATH=build/$(oldest_keras) $(bin)/pytest -m 'core and not slow' \
 	  $(PYTEST_ARGS)
 	@echo '==> Testing the kernels for GPUs'
-	$(bazel) test //tests/gpu:all
-	$(bazel) build //tests/gpu:all
+	$(bazel) test --nobuild_tests_only //tests/...
 	@tests/library_variants.sh $(PYTEST_ARGS)
 	@tests/gpu/run.sh --compile-only
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests other builds of the library than the installed wheel's, on the CPU: the
-# kernels for GPUs, emulated, in place of the CPU's; and, where there is nvcc, a
-# build with CUDA, which a TensorFlow without CUDA must be able to load.
+# kernels for GPUs, emulated, in place of the CPU's; and, where there is nvcc
+# (12.9 or later), a build with CUDA, which a TensorFlow without CUDA must be able
+# to load.
 #
 #   tests/library_variants.sh [PYTEST ARGUMENTS...]
 set -euo pipefail
@@ -31,14 +32,15 @@ TF_OPT_TEST_EMULATED_GPU=1 PYTHONPATH=$temporary/emulated \
     and not (catch_up and (slow or ten_thousand))" \
   "$@" "${with_kernels[@]}"
 
-if ! command -v nvcc >/dev/null; then
-  say "Skipped: nvcc was not found, so no build with CUDA is tested"
+if [[ $(nvcc --help 2>/dev/null) != *-Ofc* ]]; then
+  say "Skipped: nvcc 12.9 was not found, so no build with CUDA is tested"
   exit
 fi
 say "Testing a build with CUDA where there is no GPU"
 bazel build --config=cuda --define=cuda_for_tests=1 //tf_opt:binaries
 "$TF_OPT_PYTHON" tools/stage_package.py "$temporary/cuda" bazel-bin
-PYTHONPATH=$temporary/cuda .venv/bin/python -m tf_opt | grep -E '^(wheel|cuda)'
+(cd / && PYTHONPATH=$temporary/cuda "$TF_OPT_PYTHON" -m tf_opt) |
+  grep -E '^(wheel|cuda)'
 # Its kernels for CPUs are those of the wheel: that they are there is to be seen.
 PYTHONPATH=$temporary/cuda .venv/bin/pytest -m kernels "$@" \
   tests/test_ops.py

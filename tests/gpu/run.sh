@@ -8,8 +8,8 @@
 # measures against a copy that moves as many bytes. The table is the last it
 # prints. Says so and stops where there is no compiler or no GPU.
 #
-# --compile-only stops before it checks, and compiles one rule: a build of the
-# library with CUDA compiles the others.
+# --compile-only stops before it checks, and compiles one rule for the newest
+# architecture: a build of the library with CUDA compiles the others.
 set -euo pipefail
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -31,29 +31,33 @@ rm -f "$out"/*.log
 say "Compiling the engine and its proof with $(nvcc --version | grep -o 'release [0-9.]*')"
 # compile OBJECT SOURCE [OPTIONS...]
 compile() {
-  local object=$1 source=$2
-  # The host's bits are compared with the device's.
-  local options=(-std=c++17 -O3 -Xcompiler -ffp-contract=off)
-  [[ $source == tf_opt/cc/engines/gpu/* ]] &&
-    options=(--options-file tf_opt/cc/engines/gpu/nvcc.options
-      --options-file tf_opt/cc/engines/gpu/architectures.options -Xptxas -v)
-  nvcc "${options[@]}" "${@:3}" -Xcompiler -fPIC -I. "-I$out/include" \
+  local object=$1 source=$2 options=$host_options
+  [[ $source == "$gpu"/* ]] && options=$gpu_options
+  # shellcheck disable=SC2086 # Several options.
+  nvcc $options "${@:3}" -Xcompiler -fPIC -I. "-I$out/include" \
     -c "$source" -o "$out/$object.o" 2>"$out/$object.log" || {
     cat "$out/$object.log" >&2
     return 1
   }
 }
-export -f compile
-export out
+gpu=tf_opt/cc/engines/gpu cpu=tf_opt/cc/engines/cpu
+gpu_options="--options-file $gpu/nvcc.options -Xptxas -v"
+# The host's bits are compared with the device's.
+host_options="-std=c++17 -Xcompiler -ffp-contract=off"
 list=tf_opt/cc/rules/all_rules.sh
 optimizers=tf_opt/optimizers.bzl
 if [[ ${1:-} == --compile-only ]]; then
   optimizers=$out/optimizers.bzl
   grep '"adam":' tf_opt/optimizers.bzl >"$optimizers"
+  gpu_options+=" -gencode arch=compute_90,code=sm_90"
+else
+  gpu_options+=" --options-file $gpu/architectures.options"
+  host_options+=" -O3"
 fi
+export -f compile
+export out gpu gpu_options host_options
 mkdir -p "$out/include/tf_opt/cc/rules"
 "$list" "$optimizers" >"$out/include/tf_opt/cc/rules/all_rules.h"
-gpu=tf_opt/cc/engines/gpu cpu=tf_opt/cc/engines/cpu
 engine=("measure $gpu/measure_on_gpu.cc" "rows_on_gpu $gpu/rows_on_gpu.cc"
   "row_sort $gpu/row_sort.cc" "device tests/gpu/device_cuda.cc"
   "loops $cpu/loops.cc" "apply_on_cpu $cpu/apply_on_cpu.cc")
