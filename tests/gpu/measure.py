@@ -4,10 +4,12 @@
 
 FOLDER holds the program `speed`. The workloads are those of `make bench`, and
 a larger one, and gradients of some rows of a table. Needs only Python; where
-its PyTorch sees the GPU, the table has the times of PyTorch's optimizers, too.
+its PyTorch sees the GPU, the table has the times of PyTorch's optimizers, too,
+and where it has `fbgemm-gpu`, of FBGEMM's updates of rows.
 """
 
 import argparse
+import itertools
 import math
 import pathlib
 import re
@@ -23,6 +25,10 @@ try:
     import torch
 except (ImportError, OSError):  # OSError: it lacks a library.
     torch = None
+try:
+    from fbgemm_gpu import split_table_batched_embeddings_ops_training as fbgemm
+except (ImportError, OSError):
+    fbgemm = None
 
 # Of a workload and case.
 Key = tuple[str, str]
@@ -34,10 +40,12 @@ _OPTIMIZERS = {
     "SGD": ("SGD", {}),
     "SGD, all slots": ("SGD", {"momentum": 0.9}),
 }
+# PyTorch's, and FBGEMM's.
 _ROW_OPTIMIZERS = {
-    "AdamAmsgrad, lazy": "SparseAdam",
-    "Adagrad, lazy": "Adagrad",
-    "SGD, lazy": "SGD",
+    "AdamAmsgrad, lazy": ("SparseAdam", "ADAM"),
+    "Adagrad, lazy": ("Adagrad", "EXACT_ADAGRAD"),
+    "Adagrad, row-wise": (None, "EXACT_ROWWISE_ADAGRAD"),
+    "SGD, lazy": ("SGD", "EXACT_SGD"),
 }
 _REPETITIONS = 20
 
@@ -50,19 +58,19 @@ def workloads() -> dict[str, list[shapes.Shape]]:
     return found
 
 
-def table(speed: dict[Key, list[str]], fused: dict[Key, float]) -> str:
-    """The measurement in Markdown, beside PyTorch's milliseconds."""
+def table(speed: dict[Key, list[str]], *others: dict[Key, float]) -> str:
+    """The measurement in Markdown, beside the others' milliseconds."""
     lines = [
         "| workload | optimizer | launches | ms | GB/s | copy, GB/s | share "
-        "| PyTorch, ms |",
-        "| :-- | :-- " + "| --: " * 6 + "|",
+        "| PyTorch, ms | FBGEMM, ms |",
+        "| :-- | :-- " + "| --: " * 7 + "|",
     ]
     for key, columns in speed.items():
         cells = [*key, *columns[-1:], *4 * ["-"]]  # It had too little memory.
         if len(columns) == 4:
             share = float(columns[2]) / float(columns[3])
             cells = [*key, *columns, f"{share:.0%}"]
-        cells.append(f"{fused[key]:.4f}" if key in fused else "-")
+        cells += [f"{x[key]:.4f}" if key in x else "-" for x in others]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -94,27 +102,46 @@ def milliseconds(tensors: list[shapes.Shape], rounds: int) -> dict[str, float]:
     return times
 
 
-def row_milliseconds(title: str, case: str, rounds: int) -> float:
-    """Returns the median time of a step on some rows, as speed.cc calls it.
+def row_steps(title: str, case: str) -> list[Callable[[], None] | None]:
+    """Returns PyTorch's step on some rows, as speed.cc calls it, and FBGEMM's.
 
-    Such a step waits for the device, so no graph can hold it.
+    PyTorch's waits for the device, so no graph can hold it. FBGEMM's is a
+    backward pass, in which it updates its table.
     """
     numbers, kind = re.match(r"(.*\d) (\D+)", title).groups()
     rows, width, count = map(int, re.findall(r"\d+", numbers))
     x = torch.rand(_REPETITIONS, count, device="cuda", dtype=torch.float64)
     ranks = {"uniform": rows * x, "zipf": rows**x - 1}.get(kind, 7 + 0 * x)
-    ids = iter((ranks.long() * 6180339 % rows).repeat(rounds + 1, 1))
+    ids = ranks.long() * 6180339 % rows
     values = torch.rand(count, width, device="cuda")
-    table = torch.nn.Parameter(torch.rand(rows, width, device="cuda"))
-    optimizer = getattr(torch.optim, _ROW_OPTIMIZERS[case])([table], lr=1e-3)
+    steps = [None, None]
+    torch_name, fbgemm_name = _ROW_OPTIMIZERS[case]
+    if torch_name is not None:
+        table = torch.nn.Parameter(torch.rand(rows, width, device="cuda"))
+        optimizer = getattr(torch.optim, torch_name)([table], lr=1e-3)
+        next_ids = itertools.cycle(ids)
 
-    def step() -> None:
-        table.grad = torch.sparse_coo_tensor(
-            next(ids)[None], values, table.shape, check_invariants=False
+        def step() -> None:
+            table.grad = torch.sparse_coo_tensor(
+                next(next_ids)[None],
+                values,
+                table.shape,
+                check_invariants=False,
+            )
+            optimizer.step()
+
+        steps[0] = step
+    if fbgemm is not None:
+        place = fbgemm.EmbeddingLocation.DEVICE, fbgemm.ComputeDevice.CUDA
+        lookup = fbgemm.SplitTableBatchedEmbeddingBagsCodegen(
+            [(rows, width, *place)],
+            optimizer=fbgemm.OptimType[fbgemm_name],
+            pooling_mode=fbgemm.PoolingMode.NONE,
         )
-        optimizer.step()
-
-    return _median(step, rounds)
+        offsets = torch.arange(count + 1, device="cuda")
+        found = itertools.cycle([lookup(x, offsets) for x in ids])
+        steps[1] = lambda: next(found).backward(values, retain_graph=True)
+    return steps
 
 
 def _median(step: Callable[[], None], rounds: int) -> float:
@@ -152,14 +179,18 @@ def main() -> None:
     for line in output.splitlines():
         workload, case, *columns = line.split("\t")
         speed[workload, case] = columns
-    fused = {}
+    fused, of_fbgemm = {}, {}
     if torch is not None and torch.cuda.is_available():
-        print("==> PyTorch's optimizers", flush=True)
+        print("==> PyTorch's optimizers, and FBGEMM's", flush=True)
+        if fbgemm is None:
+            print("FBGEMM is skipped: `import fbgemm_gpu` fails")
         for title, case in speed:
-            if case in _ROW_OPTIMIZERS:
-                fused[title, case] = row_milliseconds(
-                    title, case, arguments.rounds
-                )
+            if case not in _ROW_OPTIMIZERS:
+                continue
+            steps = row_steps(title, case)
+            for times, step in zip((fused, of_fbgemm), steps, strict=True):
+                if step is not None:
+                    times[title, case] = _median(step, arguments.rounds)
         for title, tensors in workloads().items():
             try:
                 times = milliseconds(tensors, arguments.rounds)
@@ -167,7 +198,7 @@ def main() -> None:
                 print(f"{title}: {error}")
                 continue
             fused |= {(title, case): time for case, time in times.items()}
-    print(table(speed, fused))
+    print(table(speed, fused, of_fbgemm))
 
 
 if __name__ == "__main__":

@@ -50,10 +50,12 @@ int64_t SizeOf(ElementType type) {
       type, [](auto tag) { return sizeof(typename decltype(tag)::type); });
 }
 
+// With the state of rows, if it is by row.
 template <typename Description>
 int CountSlots(int variant) {
-  return WithRule<Description, float>(
-      variant, [](auto rule) { return decltype(rule)::type::kSlots; });
+  return WithRule<Description, float>(variant, [](auto rule) {
+    return decltype(rule)::type::kSlots + decltype(rule)::type::kRowWise;
+  });
 }
 
 // Times a step, which moves so many bytes, and prints a line that begins with
@@ -189,8 +191,10 @@ struct RowWorkload {
   const char* ids;  // "uniform", "zipf" or "one row".
 };
 
+// `form` is "lazy", "exact" or "row-wise".
 template <typename Description>
-void MeasureRows(const RowWorkload& workload, bool exact, int rounds) {
+void MeasureRows(const RowWorkload& workload, const char* form, int rounds) {
+  const bool exact = form[0] == 'e', row_wise = form[0] == 'r';
   const auto [rows, width, count, kind] = workload;
   const int64_t sets = std::max<int64_t>(1, (1 << 19) / count);
   std::mt19937_64 random;
@@ -211,17 +215,18 @@ void MeasureRows(const RowWorkload& workload, bool exact, int rounds) {
     occurring += exact ? rows : different.size();
   }
   const int64_t row = width * sizeof(float);
+  const int64_t slots = CountSlots<Description>(row_wise) *
+                        (row_wise ? int64_t{sizeof(float)} : row);
   const int64_t moved =
-      count * (sizeof(int32_t) + row) +
-      occurring / sets * row * 2 * (1 + CountSlots<Description>(0));
+      count * (sizeof(int32_t) + row) + occurring / sets * 2 * (row + slots);
   GpuStep step;
+  step.variant = row_wise;
   step.arrays = {ElementType::kFloat, {rows * width}, {width}, {}};
   step.rows = {/*sparse=*/true, /*lazy=*/!exact};
   step.slices = {{nullptr, nullptr, count, nullptr, 0, false, rows}};
   Measure<Description>(std::to_string(rows) + " x " + std::to_string(width) +
                            ", " + std::to_string(count) + " " + kind + "\t" +
-                           Description::kOp + (exact ? ", exact" : ", lazy") +
-                           "\t-",
+                           Description::kOp + ", " + form + "\t-",
                        step, moved, rounds, ids);
 }
 
@@ -236,9 +241,12 @@ void MeasureTables(int rounds) {
     const std::string op = Description::kOp;
     if (op != Adam::kOp && op != "Adagrad" && op != "SGD") return;
     for (const RowWorkload& workload : workloads) {
-      MeasureRows<Description>(workload, /*exact=*/false, rounds);
+      MeasureRows<Description>(workload, "lazy", rounds);
+      if (op != "Adagrad") continue;
+      MeasureRows<Description>(workload, "row-wise", rounds);
     }
-    if (op == Adam::kOp) MeasureRows<Description>(workloads[3], true, rounds);
+    if (op != Adam::kOp) return;
+    MeasureRows<Description>(workloads[3], "exact", rounds);
   });
 }
 
