@@ -207,12 +207,10 @@ def test_fit_goes_on_from_what_callbacks_saved(callback, how, tmp_path):
 
 FIRST = ".*first/.*"
 WRAPPED = {
-    "loss scale": lambda: keras.optimizers.LossScaleOptimizer(
-        MAKES["Adam"](), initial_scale=8.0
-    ),
     "ours": lambda: tf_opt.LossScaleOptimizer(MAKES["AveragedSGD"]()),
-    "multi": lambda: multi(MAKES["Adam"](), {FIRST: MAKES["AveragedSGD"]()}),
-    "both": lambda: keras.optimizers.LossScaleOptimizer(WRAPPED["multi"]()),
+    "two of Keras'": lambda: keras.optimizers.LossScaleOptimizer(
+        multi(MAKES["Adam"](), {FIRST: MAKES["AveragedSGD"]()})
+    ),
 }
 
 
@@ -221,14 +219,7 @@ def parts_of(optimizer) -> list[keras.optimizers.Optimizer]:
     return list(getattr(optimizer, "optimizers", [optimizer]))
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        make if name in ("ours", "both") else slow(make)
-        for name, make in WRAPPED.items()
-    ],
-    ids=WRAPPED,
-)
+@pytest.mark.parametrize("make", WRAPPED.values(), ids=WRAPPED)
 def test_the_callback_and_files_know_what_is_inside(make, tmp_path):
     plain, model = compiled(make()), compiled(make())
     weights = []
