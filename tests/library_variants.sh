@@ -16,7 +16,8 @@ trap 'rm -rf "$temporary"' EXIT
 
 # What meets the kernels; the other tests are about Python, which is the same.
 # What runs none of them, composed or inside XLA, needs no other library. Nor do
-# long trainings of rows that catch up, after short ones.
+# long trainings of rows that catch up, after short ones, and a mode's other
+# types, which gpu/correctness.cc has.
 with_kernels=(tests/test_{measure,ops,ops_checks,update_rules,whole_step}.py
   tests/test_{catch_up,lazy_mode,row_wise,sparse_errors,sparse_ops}.py)
 
@@ -29,7 +30,7 @@ done
 TF_OPT_TEST_EMULATED_GPU=1 PYTHONPATH=$temporary/emulated \
   .venv/bin/pytest -m kernels \
   -k "not (composed or jit_compile or inside_xla) \
-    and not (catch_up and (slow or ten_thousand))" \
+    and not ((catch_up or each_mode) and slow or ten_thousand)" \
   "$@" "${with_kernels[@]}"
 
 if [[ $(nvcc --help 2>/dev/null) != *-Ofc* ]]; then
