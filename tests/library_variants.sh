@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Tests other builds of the library than the installed wheel's, on the CPU: the
-# kernels for GPUs, emulated, in place of the CPU's; and, where there is nvcc
-# (12.9 or later), a build with CUDA, which a TensorFlow without CUDA must be able
-# to load.
+# kernels for GPUs, emulated, in place of the CPU's; and, with nvcc 12.9, a build
+# with CUDA, which a TensorFlow without CUDA must be able to load.
 #
 #   tests/library_variants.sh [PYTEST ARGUMENTS...]
 set -euo pipefail

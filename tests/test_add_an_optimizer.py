@@ -1,8 +1,7 @@
 """CONTRIBUTING.md's "Add an optimizer", followed in a copy of the sources.
 
 The new optimizer is Lion under another name. Its loops compile, and it passes
-the registry's tests with the composed implementation. For GPUs, Lion compiles
-in library_variants.sh.
+the registry's tests with the composed implementation.
 """
 
 import os

@@ -40,11 +40,11 @@ _OPTIMIZERS = {
     "SGD": ("SGD", {}),
     "SGD, all slots": ("SGD", {"momentum": 0.9}),
 }
-# PyTorch's, and FBGEMM's.
+# PyTorch's, which has none by row, and FBGEMM's.
 _ROW_OPTIMIZERS = {
     "AdamAmsgrad, lazy": ("SparseAdam", "ADAM"),
     "Adagrad, lazy": ("Adagrad", "EXACT_ADAGRAD"),
-    "Adagrad, row-wise": (None, "EXACT_ROWWISE_ADAGRAD"),
+    "Adagrad, row-wise": ("Adagrad", "EXACT_ROWWISE_ADAGRAD"),
     "SGD, lazy": ("SGD", "EXACT_SGD"),
 }
 _REPETITIONS = 20
@@ -102,7 +102,7 @@ def milliseconds(tensors: list[shapes.Shape], rounds: int) -> dict[str, float]:
     return times
 
 
-def row_steps(title: str, case: str) -> list[Callable[[], None] | None]:
+def row_steps(title: str, case: str) -> list[Callable[[], None]]:
     """Returns PyTorch's step on some rows, as speed.cc calls it, and FBGEMM's.
 
     PyTorch's waits for the device, so no graph can hold it. FBGEMM's is a
@@ -113,35 +113,29 @@ def row_steps(title: str, case: str) -> list[Callable[[], None] | None]:
     x = torch.rand(_REPETITIONS, count, device="cuda", dtype=torch.float64)
     ranks = {"uniform": rows * x, "zipf": rows**x - 1}.get(kind, 7 + 0 * x)
     ids = ranks.long() * 6180339 % rows
+    next_ids = itertools.cycle(ids)
     values = torch.rand(count, width, device="cuda")
-    steps = [None, None]
-    torch_name, fbgemm_name = _ROW_OPTIMIZERS[case]
-    if torch_name is not None:
-        table = torch.nn.Parameter(torch.rand(rows, width, device="cuda"))
-        optimizer = getattr(torch.optim, torch_name)([table], lr=1e-3)
-        next_ids = itertools.cycle(ids)
+    table = torch.nn.Parameter(torch.rand(rows, width, device="cuda"))
+    theirs, of_fbgemm = _ROW_OPTIMIZERS[case]
+    optimizer = getattr(torch.optim, theirs)([table], lr=1e-3)
 
-        def step() -> None:
-            table.grad = torch.sparse_coo_tensor(
-                next(next_ids)[None],
-                values,
-                table.shape,
-                check_invariants=False,
-            )
-            optimizer.step()
-
-        steps[0] = step
-    if fbgemm is not None:
-        place = fbgemm.EmbeddingLocation.DEVICE, fbgemm.ComputeDevice.CUDA
-        lookup = fbgemm.SplitTableBatchedEmbeddingBagsCodegen(
-            [(rows, width, *place)],
-            optimizer=fbgemm.OptimType[fbgemm_name],
-            pooling_mode=fbgemm.PoolingMode.NONE,
+    def step() -> None:
+        table.grad = torch.sparse_coo_tensor(
+            next(next_ids)[None], values, table.shape, check_invariants=False
         )
-        offsets = torch.arange(count + 1, device="cuda")
-        found = itertools.cycle([lookup(x, offsets) for x in ids])
-        steps[1] = lambda: next(found).backward(values, retain_graph=True)
-    return steps
+        optimizer.step()
+
+    if fbgemm is None:
+        return [step]
+    place = fbgemm.EmbeddingLocation.DEVICE, fbgemm.ComputeDevice.CUDA
+    lookup = fbgemm.SplitTableBatchedEmbeddingBagsCodegen(
+        [(rows, width, *place)],
+        optimizer=fbgemm.OptimType[of_fbgemm],
+        pooling_mode=fbgemm.PoolingMode.NONE,
+    )
+    offsets = torch.arange(count + 1, device="cuda")
+    found = itertools.cycle([lookup(x, offsets) for x in ids])
+    return [step, lambda: next(found).backward(values, retain_graph=True)]
 
 
 def _median(step: Callable[[], None], rounds: int) -> float:
@@ -184,13 +178,10 @@ def main() -> None:
         print("==> PyTorch's optimizers, and FBGEMM's", flush=True)
         if fbgemm is None:
             print("FBGEMM is skipped: `import fbgemm_gpu` fails")
-        for title, case in speed:
-            if case not in _ROW_OPTIMIZERS:
-                continue
-            steps = row_steps(title, case)
-            for times, step in zip((fused, of_fbgemm), steps, strict=True):
-                if step is not None:
-                    times[title, case] = _median(step, arguments.rounds)
+        for key in speed:
+            steps = row_steps(*key) if key[1] in _ROW_OPTIMIZERS else []
+            for times, step in zip((fused, of_fbgemm), steps, strict=False):
+                times[key] = _median(step, arguments.rounds)
         for title, tensors in workloads().items():
             try:
                 times = milliseconds(tensors, arguments.rounds)
