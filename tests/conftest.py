@@ -15,6 +15,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in (
         "core: what meets Keras; it also runs on older Kerases",
         "kernels: it also runs on other builds and other TensorFlows",
+        "requires_trainable_backend: of Keras' own tests",
         "slow: left out of `make test`, as quicker tests meet the same code",
     ):
         config.addinivalue_line("markers", marker)

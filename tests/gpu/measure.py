@@ -5,10 +5,11 @@
 FOLDER holds the program `speed`. The workloads are those of `make bench`, and
 a larger one, and gradients of some rows of a table. Needs only Python; where
 its PyTorch sees the GPU, the table has the times of PyTorch's optimizers, too,
-and where it has `fbgemm-gpu`, of FBGEMM's updates of rows.
+and of FBGEMM's (`fbgemm-gpu`).
 """
 
 import argparse
+import contextlib
 import itertools
 import math
 import pathlib
@@ -21,14 +22,10 @@ from collections.abc import Callable
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 import shapes
 
-try:
+torch = fbgemm = None
+with contextlib.suppress(ImportError, OSError):  # OSError: it lacks a library.
     import torch
-except (ImportError, OSError):  # OSError: it lacks a library.
-    torch = None
-try:
     from fbgemm_gpu import split_table_batched_embeddings_ops_training as fbgemm
-except (ImportError, OSError):
-    fbgemm = None
 
 # Of a workload and case.
 Key = tuple[str, str]

@@ -61,7 +61,7 @@ def muon(
     >>> from tf_opt import functional as f
     >>> new = f.muon([[3.0, 4.0]], [[0.5, 0.5]], m=[[0.0, 0.0]], step=1)
     >>> print(new.variable.numpy().round(4))
-    [[2.9998 3.9998]]
+    [[2.9999 3.9999]]
     """
     return MuonResult(**pure_step(SPEC, locals()))
 

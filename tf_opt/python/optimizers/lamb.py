@@ -57,7 +57,7 @@ class Lamb(FusedOptimizer):
     >>> optimizer = tf_opt.Lamb(learning_rate=0.1)
     >>> optimizer.apply([tf.constant([1.0, 1.0])], [variable])
     >>> variable.numpy().round(4).tolist()
-    [2.6463999748229980, 3.646399974822998]
+    [2.646399974822998, 3.646399974822998]
 
     References:
         - [You et al., 2020](https://arxiv.org/abs/1904.00962)

@@ -186,7 +186,7 @@ def factors_of(
     if not settings.decays_before_rule:
         decay = rule.weight_decay(settings.weight_decay)
     learning_rate = state.learning_rate_factors(bucket.indices)
-    if not is_known(factor := rule.learning_rate_factor(), 1):
+    if (factor := rule.learning_rate_factor()) is not None:
         learning_rate = learning_rate * factor
     return Factors(
         gradient=gradient,

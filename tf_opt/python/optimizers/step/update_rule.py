@@ -67,9 +67,9 @@ class UpdateRule:
         """Returns the weight decay of this form, given the optimizer's."""
         return decay
 
-    def learning_rate_factor(self) -> Scalar:
-        """Returns the factor of the learning rate for this form."""
-        return 1.0
+    def learning_rate_factor(self) -> Scalar | None:
+        """Returns the factor of the learning rate for this form, if any."""
+        return None
 
     def scalars(
         self, learning_rate: Scalar, updates: int | tf.Tensor
