@@ -1,6 +1,7 @@
 """Compiles files with CUDA's compiler."""
 
 load("@local_cuda//:cuda.bzl", "CUDA_VERSION", "NVCC")
+load("//tf_opt:copts.bzl", "TESTED")
 
 def _objects_impl(ctx):
     headers = depset(transitive = [
@@ -41,6 +42,8 @@ _objects = rule(
 def cuda_library(name, srcs, options, deps, copts = []):
     """A cc_library of `srcs`, or an empty one in a build without CUDA.
 
+    NAME_emulation, for tests, is what any other compiler makes of them.
+
     Args:
       name: Name of the library.
       srcs: Files for CUDA's compiler.
@@ -48,6 +51,13 @@ def cuda_library(name, srcs, options, deps, copts = []):
       deps: Libraries whose headers they include.
       copts: More options.
     """
+    native.cc_library(
+        name = name + "_emulation",
+        testonly = True,
+        srcs = srcs,
+        copts = TESTED + copts,
+        deps = deps,
+    )
     if CUDA_VERSION:
         _objects(
             name = name + "_objects",

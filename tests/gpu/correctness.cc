@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,8 +25,8 @@
 #include "tf_opt/cc/engines/cpu/measure_cpu.h"
 #include "tf_opt/cc/engines/cpu/merge_cpu.h"
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
-#include "tf_opt/cc/engines/gpu/emulated_convert-inl.h"
 #include "tf_opt/cc/engines/gpu/gpu_batch.h"
+#include "tf_opt/cc/engines/gpu/gpu_emulation-inl.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
 #include "tf_opt/cc/engines/testing/measure_model.h"
 #include "tf_opt/cc/rules/adam.h"
@@ -58,19 +59,25 @@ class Memory {
   }
   void Clear() { used_ = 0; }
 
-  // Returns whether both write the same bits; the launch has a workspace of so
-  // many bytes. A CUDA graph replays every third one.
+  // Returns whether both write the same bits. A CUDA graph replays every third
+  // launch.
   template <typename OnHost, typename Launch>
-  bool WriteTheSame(const OnHost& on_host, int64_t bytes,
-                    const Launch& launch) {
+  bool WriteTheSame(const OnHost& on_host, const Launch& launch) {
     const int64_t end = used_ + 64;
     const std::string before(at(0), end);
     on_host();
     const std::string expected(at(0), end);
     std::copy(before.begin(), before.end(), at(0));
-    char* const workspace = New<char>(bytes + 1);
+    char* workspace_end = nullptr;
     NextThreadOrder();
-    const Work work = [&](void* stream) { return launch(workspace, stream); };
+    const Work work = [&](void* stream) {
+      return launch(GpuQueue{stream, [&](std::size_t bytes) {
+                               used_ = end;
+                               char* const begin = New<char>(bytes + 1);
+                               workspace_end = begin + bytes;
+                               return begin;
+                             }});
+    };
     if (++launched_ % 3 == 0) {
       Graph graph(work);
       Require(graph(nullptr));
@@ -79,7 +86,7 @@ class Memory {
       Require(work(nullptr));
     }
     WaitForDevice();
-    const std::string behind(workspace + bytes, 64);
+    const std::string behind(workspace_end, 64);
     used_ = end - 64;
     return expected == std::string(at(0), end) &&
            behind == std::string(64, '\xff');
@@ -158,7 +165,7 @@ struct Gradient {
       : table(table),
         element(element),
         bits(bits),
-        unused(bits & kWideIds ? kUnusedRow<int64_t> : kUnusedRow<int32_t>),
+        unused((bits & kWideIds ? INT64_MAX : INT32_MAX) - 1),
         rows(table.entries()),
         entries(2 * table.entries()),
         values(memory.New<char>(table.count * table.width, bits & kMisaligned,
@@ -199,9 +206,9 @@ struct Gradient {
   }
 
   GpuSlices ForGpu(int64_t capacity = 0) const {
-    return {values,     ids,        table.count,
-            more_ids,   table.more, (bits & kWideIds) != 0,
-            table.rows, capacity};
+    return {values,     ids,         table.count,
+            more_ids,   table.more,  (bits & kWideIds) != 0,
+            table.rows, table.width, capacity};
   }
   template <typename T>
   SparseGradient<T> ForCpu() {
@@ -313,7 +320,7 @@ class Steps {
   bool Refuses(int i, int64_t entry, int64_t row) {
     gradients_[i].SetRow(entry, row);
     const bool refused = WriteTheSame([&] {
-      if (row == kRefusedRow<int32_t>) return;
+      if (row == -INT32_MAX) return;
       SetReport(tables_[i], i, entry, row, report_);
     });
     *report_ = {};
@@ -470,11 +477,9 @@ class Steps {
   template <typename OnHost>
   bool WriteTheSame(const OnHost& on_host) {
     const GpuStep step = ForGpu();
-    return memory.WriteTheSame(on_host, GpuWorkspaceBytes<Description>(step),
-                               [&](void* workspace, void* stream) {
-                                 return ApplyOnGpu<Description>(step, workspace,
-                                                                stream);
-                               });
+    return memory.WriteTheSame(on_host, [&](const GpuQueue& queue) {
+      return ApplyOnGpu<Description>(step, queue);
+    });
   }
 
   const Tables tables_;
@@ -622,16 +627,16 @@ void CheckWrongRows() {
       right = steps.Refuses(i, k, k % 2 == 0 ? kMany[i].rows : -1) && right;
     }
   }
-  right = steps.Refuses(1, 0, kRefusedRow<int32_t>) && right;
+  right = steps.Refuses(1, 0, -INT32_MAX) && right;
   right = steps.IsRight() && right;
   ReportSteps<Description>(how, ", wrong rows and numbers",
                            steps.RefusesWrongNumbers() && right);
 }
 
-// Measures gradients, some with only these rows.
+// Measures gradients; the CPU's are without the unused rows.
 template <typename T>
-bool MeasuresRight(const std::vector<GpuMeasuredTensor<T>>& tensors,
-                   const std::vector<GradientRows>& rows = {},
+bool MeasuresRight(const std::vector<MeasuredTensor<T>>& tensors,
+                   const std::vector<MeasuredTensor<T>>& on_cpu,
                    bool is_enabled = true) {
   auto* const scale = memory.New<double>(1);
   auto* const enabled = memory.New<bool>(1);
@@ -640,19 +645,17 @@ bool MeasuresRight(const std::vector<GpuMeasuredTensor<T>>& tensors,
   *scale = 0.3;
   *enabled = is_enabled;
   const auto on_host = [&] {
-    const auto found = MeasureGradients<T>({tensors.begin(), tensors.end()},
-                                           *scale, ChosenCpuTarget(), {}, rows);
+    const auto found =
+        MeasureGradients<T>(on_cpu, *scale, ChosenCpuTarget(), {});
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       squares[i] = is_enabled ? found[i].sum_of_squares : 0;
       finite[i] = !is_enabled || found[i].finite;
     }
   };
-  return memory.WriteTheSame(on_host, MeasureWorkspaceBytes(tensors),
-                             [&](void* workspace, void* stream) {
-                               return MeasureGradientsGpu<T>(
-                                   tensors, {scale, enabled, squares, finite},
-                                   workspace, stream);
-                             });
+  return memory.WriteTheSame(on_host, [&](const GpuQueue& queue) {
+    return MeasureGradientsGpu<T>(tensors, {scale, enabled, squares, finite},
+                                  queue);
+  });
 }
 
 // Measures tensors, with accumulators or without.
@@ -666,12 +669,12 @@ void CheckMeasures(E element) {
       const bool misaligned = bits & kMisaligned, special = bits & kSpecial,
                  accumulated = bits & 4, enabled = !(bits & 8);
       memory.Clear();
-      std::vector<GpuMeasuredTensor<T>> tensors;
+      std::vector<MeasuredTensor<T>> tensors;
       for (const int64_t size : *sizes) {
         auto* const gradient = memory.New<T>(size, misaligned);
         auto* const accumulator =
             memory.New<ComputeType<T>>(accumulated ? size : 0, misaligned);
-        tensors.push_back({{gradient, accumulator, size}});
+        tensors.push_back({gradient, accumulator, size});
         for (int64_t at = 0; at < size; ++at) {
           Put(1 + Unit(at), element, gradient, at, special && Any(4) == 0);
           if (accumulator == nullptr) continue;
@@ -679,7 +682,7 @@ void CheckMeasures(E element) {
               accumulator, at, special && Any(4) == 0);
         }
       }
-      right = MeasuresRight<T>(tensors, {}, enabled) && right;
+      right = MeasuresRight<T>(tensors, tensors, enabled) && right;
     }
   }
   Report("measures, type " + std::to_string(static_cast<int>(element)), right);
@@ -691,53 +694,51 @@ bool MergesRight(const Tables& tables, E element, unsigned bits) {
   memory.Clear();
   std::vector<Gradient> gradients;
   std::vector<GpuSlices> slices;
-  std::vector<int64_t> widths;
-  std::vector<MergedOutput<T>> merged;
-  std::vector<GpuMeasuredTensor<T>> measured;
+  std::vector<MeasuredTensor<T>> measured, on_cpu;
   for (const Table& table : tables) {
     const Gradient& gradient = gradients.emplace_back(table, element, bits);
     gradients.back().Fill(1);
     slices.push_back(gradient.ForGpu());
-    widths.push_back(table.width);
-    merged.push_back({gradient.NewIds(table.entries()),
-                      memory.New<T>(table.entries() * table.width)});
+    void* const ids = gradient.NewIds(table.entries());
+    T* const sums = memory.New<T>(table.entries() * table.width);
+    slices.back().merged_ids = ids;
+    slices.back().merged_values = sums;
     auto* const accumulator = memory.New<ComputeType<T>>(table.size());
     for (int64_t k = 0; k < table.size(); ++k) accumulator[k] = Unit(k);
-    measured.push_back({{merged.back().sums, accumulator, table.size()},
-                        /*has_all_rows=*/false,
-                        static_cast<int64_t*>(merged.back().rows),
-                        table.entries(),
-                        table.width});
+    measured.push_back(
+        {sums,
+         accumulator,
+         table.size(),
+         {static_cast<int64_t*>(ids), table.entries(), table.width}});
   }
   auto* const report = memory.New<BadRow>(1);
   *report = {};
 
   // The rows and their sums, and then nothing; refused rows, if one is wrong.
-  std::vector<GradientRows> rows(tables.size());
+  on_cpu = measured;
   const auto write = [&](bool found) {
     for (std::size_t i = 0; i < tables.size(); ++i) {
       const auto gradient = gradients[i].template ForCpu<T>();
       const auto firsts =
           found ? FirstEntries(gradient) : std::vector<int64_t>();
-      const int64_t count = firsts.size(), width = widths[i];
+      const int64_t count = firsts.size(), width = tables[i].width;
+      auto* const sums = static_cast<T*>(slices[i].merged_values);
       for (int64_t k = 0; k < tables[i].entries(); ++k) {
         gradients[i].Write(k < count ? gradient.entries.row(firsts[k])
                            : found   ? gradients[i].unused
                                      : -gradients[i].unused - 1,
-                           merged[i].rows, k);
+                           slices[i].merged_ids, k);
       }
-      std::fill(merged[i].sums + count * width,
-                merged[i].sums + tables[i].entries() * width, T());
-      SumRows<T>({{gradient, firsts, merged[i].sums}}, ChosenCpuTarget(), {});
-      rows[i] = {static_cast<int64_t*>(merged[i].rows), count, width};
+      std::fill(sums + count * width, sums + tables[i].entries() * width, T());
+      SumRows<T>({{gradient, firsts, sums}}, ChosenCpuTarget(), {});
+      on_cpu[i].rows.count = count;
     }
   };
-  const auto merge = [&](void* workspace, void* stream) {
-    return MergeSlicesGpu<T>(slices, widths, merged, report, workspace, stream);
+  const auto merge = [&](const GpuQueue& queue) {
+    return MergeSlicesGpu<T>(slices, report, queue);
   };
-  const int64_t bytes = MergeWorkspaceBytes<T>(slices, widths);
-  bool right = memory.WriteTheSame([&] { write(true); }, bytes, merge);
-  if (bits & kWideIds) right = MeasuresRight<T>(measured, rows) && right;
+  bool right = memory.WriteTheSame([&] { write(true); }, merge);
+  if (bits & kWideIds) right = MeasuresRight<T>(measured, on_cpu) && right;
 
   gradients[1].SetRow(0, -5);
   const auto refuse = [&] {
@@ -745,7 +746,7 @@ bool MergesRight(const Tables& tables, E element, unsigned bits) {
     gradients[1].rows[0] = gradients[1].unused;
     write(false);
   };
-  return memory.WriteTheSame(refuse, bytes, merge) && right;
+  return memory.WriteTheSame(refuse, merge) && right;
 }
 
 // More elements than 32 bits can count, in a tensor, or in a table and in its
@@ -794,7 +795,7 @@ void CheckLarge(const How& how) {
     // Behind many entries of no row.
     const auto last = [](int64_t k) { return kCount - kEntries + k; };
     auto* const ids = memory.New<int64_t>(kCount);
-    std::fill_n(ids, kCount, kUnusedRow<int64_t>);
+    std::fill_n(ids, kCount, INT64_MAX - 1);
     for (int64_t k = 0; k < kEntries; ++k)
       ids[last(k)] = far(RowOf(table, k, 1));
     on_gpu.slices[0].values =
@@ -803,13 +804,20 @@ void CheckLarge(const How& how) {
     on_gpu.slices[0].count = kCount;
     on_gpu.slices[0].rows = row_count;
   }
-  large.push_back(AllocateOnDevice(GpuWorkspaceBytes<Description>(on_gpu)));
-  if (std::count(large.begin(), large.end(), nullptr) > 0) {
+  const auto allocate = [&](std::size_t bytes) {
+    large.push_back(AllocateOnDevice(bytes));
+    if (std::count(large.begin(), large.end(), nullptr) > 0) {
+      throw std::bad_alloc();
+    }
+    for (const Row& row : rows) CopyToDevice(row.large, row.small, row.bytes);
+    return large.back().get();
+  };
+  try {
+    Require(ApplyOnGpu<Description>(on_gpu, {nullptr, allocate}));
+  } catch (const std::bad_alloc&) {
     std::puts("-      more than 2^31 elements: skipped, too little memory");
     return;
   }
-  for (const Row& row : rows) CopyToDevice(row.large, row.small, row.bytes);
-  Require(ApplyOnGpu<Description>(on_gpu, large.back().get(), nullptr));
   WaitForDevice();
   ApplyOnCpu(on_cpu, kMakersOf<Description>);
   bool right = true;

@@ -58,8 +58,7 @@ export -f compile
 export out gpu gpu_options host_options
 mkdir -p "$out/include/tf_opt/cc/rules"
 "$list" "$optimizers" >"$out/include/tf_opt/cc/rules/all_rules.h"
-engine=("measure $gpu/measure_on_gpu.cc" "rows_on_gpu $gpu/rows_on_gpu.cc"
-  "row_sort $gpu/row_sort.cc" "device tests/gpu/device_cuda.cc"
+engine=("gradients $gpu/gradients_on_gpu.cc" "device tests/gpu/device_cuda.cc"
   "loops $cpu/loops.cc" "apply_on_cpu $cpu/apply_on_cpu.cc")
 # The CPU engine, as in cpu_targets.bzl.
 declare -A targets=([baseline]="")
@@ -86,7 +85,7 @@ printf '%s\0' "${engine[@]}" "${programs[@]}" |
 
 # Arrays or rules of a thread that aren't in registers make a step three times as
 # slow. (Of float64's a few numbers never fit.)
-kernels='Function properties for .*(DenseWorkINS_11CudaConvert|TakeRowsWorkINS_10CudaDevice)E[^d]'
+kernels='Function properties for .*(Dense|TakeRows)WorkI[^d]'
 stacks=$(grep -hA 1 -E "$kernels" "$out"/*.log | grep ' bytes stack frame') ||
   fail "the compiler's reports in $out name none of these kernels"
 if grep -v ' 0 bytes stack frame' <<<"$stacks"; then

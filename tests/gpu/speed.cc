@@ -15,6 +15,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <random>
 #include <sstream>
@@ -97,12 +98,11 @@ void Measure(const std::string& columns, GpuStep step, int64_t moved,
   }
   char* const all_ids = add((1 + ids.size()) * sizeof(int32_t));
   char* const own = add(sizeof(VariableInputs));
-  char* const workspace = add(GpuWorkspaceBytes<Description>(step));
   char* const copied = add(moved);
-  if (!enough) {
+  const auto skip = [&] {
     std::printf("%s\tskipped: too little memory\n", columns.c_str());
-    return;
-  }
+  };
+  if (!enough) return skip();
   CopyToDevice(all_ids, ids.data(), ids.size() * sizeof(int32_t));
   const VariableInputs numbers;
   CopyToDevice(own, &numbers, sizeof(numbers));
@@ -116,16 +116,27 @@ void Measure(const std::string& columns, GpuStep step, int64_t moved,
   const Work copies = [&](void* stream) {
     return CopyOnGpu(copied + moved / 2, copied, moved / 2, stream);
   };
+  DeviceMemory workspace;  // As large for all steps.
+  const auto allocate = [&](std::size_t bytes) {
+    if (workspace == nullptr) workspace = AllocateOnDevice(bytes);
+    if (workspace == nullptr) throw std::bad_alloc();
+    return workspace.get();
+  };
   Work steps = [&](void* stream) {
     const char* error = nullptr;
     for (int64_t set = 0; set < sets && error == nullptr; ++set) {
       for (GpuSlices& slices : step.slices) {
         slices.ids = all_ids + set * slices.count * sizeof(int32_t);
       }
-      error = ApplyOnGpu<Description>(step, workspace, stream);
+      error = ApplyOnGpu<Description>(step, {stream, allocate});
     }
     return error;
   };
+  try {
+    Require(steps(nullptr));
+  } catch (const std::bad_alloc&) {
+    return skip();
+  }
   // The kernels alone, without the host.
   std::unique_ptr<Graph> graph;
   if (!ids.empty()) {

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -31,13 +30,6 @@ struct Measure {
                 // anyway.
 };
 
-template <typename T>
-struct MeasuredTensor {
-  const T* gradient;
-  const ComputeType<T>* accumulator;  // Null if absent.
-  int64_t size;                       // Elements.
-};
-
 // The rows that a gradient has of its accumulator, ascending. In the others it
 // is zero.
 struct GradientRows {
@@ -47,7 +39,7 @@ struct GradientRows {
   template <typename Use>
   void ForParts(int64_t begin, int64_t size, const Use& use) const {
     const int64_t* const end = numbers + count;
-    const int64_t* row = std::lower_bound(numbers, end, begin / width);
+    const int64_t* row = numbers + FirstFrom(begin / width);
     for (; row != end && *row * width < begin + size; ++row) {
       const int64_t row_begin = *row * width;
       const int64_t first = std::max(row_begin, begin);
@@ -57,9 +49,32 @@ struct GradientRows {
     }
   }
 
-  const int64_t* numbers;
-  int64_t count;
-  int64_t width;  // Elements of a row.
+  // Returns the place of the accumulator's element `at` in the gradient; -1: it
+  // has none.
+  TF_OPT_RULE_INLINE int64_t Find(int64_t at) const {
+    const int64_t row = at / width;
+    const int64_t k = FirstFrom(row);
+    return k < count && numbers[k] == row ? (k - row) * width + at : -1;
+  }
+
+  TF_OPT_RULE_INLINE int64_t FirstFrom(int64_t row) const {
+    return FirstWhere(count, [&](int64_t k) { return numbers[k] >= row; });
+  }
+
+  const int64_t* numbers = nullptr;
+  int64_t count = 0;
+  int64_t width = 0;  // Elements of a row.
+};
+
+template <typename T>
+struct MeasuredTensor {
+  // Whether the gradient has only `rows`.
+  TF_OPT_RULE_INLINE bool is_sparse() const { return rows.width > 0; }
+
+  const T* gradient;
+  const ComputeType<T>* accumulator;  // Null if absent.
+  int64_t size;                       // Elements.
+  GradientRows rows = {};
 };
 
 template <typename V>

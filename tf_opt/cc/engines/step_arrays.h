@@ -139,6 +139,16 @@ struct StepArrays {
   std::vector<StepArray> arrays;
 };
 
+// An id of a sparse gradient outside of its table. A GPU tells the host, where
+// it can read it without a wait.
+struct BadRow {
+  int table = 0;            // Its number, from 1 on; 0: there is none.
+  bool has_values = false;  // Or it is one of the rows without.
+  int64_t row = 0;
+  int64_t at = 0;    // Among those with, or without, values.
+  int64_t rows = 0;  // Of the table.
+};
+
 }  // namespace tf_opt
 
 #endif  // TF_OPT_CC_ENGINES_STEP_ARRAYS_H_

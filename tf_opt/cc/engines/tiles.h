@@ -35,16 +35,7 @@ TF_OPT_HOST_DEVICE inline int64_t CountTiles(int64_t size) {
 // is how many tiles the tensors up to i have together.
 template <typename Index>
 TF_OPT_HOST_DEVICE int TensorOfTile(const Index* ends, int count, int64_t k) {
-  int low = 0, high = count - 1;
-  while (low < high) {
-    const int middle = low + (high - low) / 2;
-    if (ends[middle] > k) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return low;
+  return FirstWhere(count - 1, [=](int i) { return ends[i] > k; });
 }
 
 // Tile `k` of a tensor of `size` elements.

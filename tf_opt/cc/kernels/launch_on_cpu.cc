@@ -86,12 +86,8 @@ absl::Status AddVariables(const ApplyLaunch& launch, CpuStep* step) {
 absl::Status AddSlices(const SliceAttributes& attributes,
                        const ApplyLaunch& launch, SortedRows* sorted,
                        CpuStep* step) {
-  std::vector<int64_t> rows;
-  for (int i = 0; i < launch.size(); ++i) {
-    rows.push_back(launch.array(kVariable, i).rows);
-  }
   TF_RETURN_IF_ERROR(
-      SortRows(launch.slices, rows, attributes, step->threads, sorted));
+      SortRows(launch.slices, attributes, step->threads, sorted));
   for (int i = 0; i < launch.size(); ++i) {
     const LaunchArray& values = launch.slices[i].values;
     step->slices.push_back({values.data, values.width, sorted->tables[i]});

@@ -10,9 +10,8 @@
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
-#include "tf_opt/cc/kernels/gpu_stream.h"
+#include "tf_opt/cc/kernels/gpu_kernel.h"
 #include "tf_opt/cc/kernels/kernel.h"
-#include "tf_opt/cc/kernels/slices_on_gpu.h"
 #include "tf_opt/cc/rules/all_rules.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -20,18 +19,13 @@ namespace tf_opt {
 namespace {
 
 // The engine's step of the rule with this op.
-absl::Status Apply(tensorflow::OpKernelContext* context, const std::string& op,
-                   const GpuStep& step) {
+absl::Status Apply(const std::string& op, const GpuStep& step,
+                   const GpuQueue& queue) {
   absl::Status status;
   ForEachRule([&](auto rule) {
     using Description = typename decltype(rule)::type;
     if (op != Description::kOp) return;
-    tensorflow::Tensor workspace;
-    status = AllocateOnGpu(context, GpuWorkspaceBytes<Description>(step),
-                           &workspace);
-    if (!status.ok()) return;
-    status = CudaStatus(
-        ApplyOnGpu<Description>(step, workspace.data(), GpuStream(context)));
+    status = CudaStatus(ApplyOnGpu<Description>(step, queue));
   });
   return status;
 }
@@ -59,12 +53,14 @@ class ApplyOnGpuOp : public ApplyKernel {
       step.frame_scalars.push_back(data);
     }
     TF_RETURN_IF_ERROR(launch.FindVectors(context));
-    void* const stream = GpuStream(context);
+    tensorflow::Tensor workspace;
+    const GpuQueue queue = QueueOf(context, &workspace);
     TF_RETURN_IF_ERROR(
         // Only the device knows whether the step updates.
         launch.Prepare(context, /*updates=*/true,
-                       [stream](void* to, const void* from, std::size_t bytes) {
-                         return CudaStatus(CopyOnGpu(to, from, bytes, stream));
+                       [&](void* to, const void* from, std::size_t bytes) {
+                         return CudaStatus(
+                             CopyOnGpu(to, from, bytes, queue.stream));
                        }));
     step.variables = launch.vectors;
     step.frame.uses_random_bits = launch.UsesRandomBits(step.frame);
@@ -78,17 +74,13 @@ class ApplyOnGpuOp : public ApplyKernel {
     if (attributes_.slices.sparse) {
       TF_RETURN_IF_ERROR(AddSlices(context, launch, &step));
     }
-    return Apply(context, rule.op, step);
+    return Apply(rule.op, step, queue);
   }
 
   absl::Status AddSlices(tensorflow::OpKernelContext* context,
                          const ApplyLaunch& launch, GpuStep* step) {
     step->rows = {true, attributes_.slices.lazy, launch.waits()};
-    std::vector<int64_t> rows;
-    for (int i = 0; i < launch.size(); ++i) {
-      rows.push_back(launch.array(kVariable, i).rows);
-    }
-    TF_RETURN_IF_ERROR(SlicesOnGpu(launch.slices, rows, &step->slices));
+    TF_RETURN_IF_ERROR(SlicesOnGpu(launch.slices, &step->slices));
     for (int i = 0; launch.waits() && i < launch.size(); ++i) {
       step->slices[i].capacity = launch.coasting(i).rows;
     }

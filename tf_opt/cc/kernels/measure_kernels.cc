@@ -18,7 +18,7 @@
 #include "tf_opt/cc/rules/operand.h"
 #if defined(TF_OPT_GPU_DEVICE)
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
-#include "tf_opt/cc/kernels/gpu_stream.h"
+#include "tf_opt/cc/kernels/gpu_kernel.h"
 #else
 #include "tensorflow/core/platform/denormal.h"
 #include "tf_opt/cc/engines/cpu/loops.h"
@@ -46,7 +46,8 @@ struct MeasureLaunch {
           {static_cast<const Element*>(gradients[i].data),
            accumulators.empty() ? nullptr
                                 : static_cast<const V*>(accumulators[i].data),
-           (accumulators.empty() ? gradients : accumulators)[i].elements()});
+           (accumulators.empty() ? gradients : accumulators)[i].elements(),
+           rows.empty() ? GradientRows() : rows[i]});
     }
     return tensors;
   }
@@ -65,32 +66,20 @@ struct MeasureLaunch {
 template <typename Element>
 absl::Status MeasureAll(OpKernelContext* context, const MeasureLaunch& launch) {
 #if defined(TF_OPT_GPU_DEVICE)
-  std::vector<GpuMeasuredTensor<Element>> tensors;
-  for (const auto& tensor : launch.Tensors<Element>()) {
-    tensors.push_back({tensor});
-    if (launch.rows.empty()) continue;
-    const GradientRows& rows = launch.rows[tensors.size() - 1];
-    tensors.back().has_all_rows = false;
-    tensors.back().rows = rows.numbers;
-    tensors.back().row_count = rows.count;
-    tensors.back().width = rows.width;
-  }
   Tensor workspace;
-  TF_RETURN_IF_ERROR(
-      AllocateOnGpu(context, MeasureWorkspaceBytes(tensors), &workspace));
-  return CudaStatus(MeasureGradientsGpu(tensors,
+  return CudaStatus(MeasureGradientsGpu(launch.Tensors<Element>(),
                                         {launch.gradient_scale, launch.enabled,
                                          launch.sums_of_squares, launch.finite},
-                                        workspace.data(), GpuStream(context)));
+                                        QueueOf(context, &workspace)));
 #else
   std::vector<Measure> measures(launch.gradients.size(), {0, true});
   // As when gradients are applied: TensorFlow's pool threads flush denormals to
   // zero, and this thread must give the same numbers.
   const tensorflow::port::ScopedFlushDenormal flush_denormals;
   if (ReadOnce(launch.enabled)) {
-    measures = MeasureGradients<Element>(
-        launch.Tensors<Element>(), ReadOnce(launch.gradient_scale),
-        ChosenCpuTarget(), ThreadsOf(context), launch.rows);
+    measures = MeasureGradients<Element>(launch.Tensors<Element>(),
+                                         ReadOnce(launch.gradient_scale),
+                                         ChosenCpuTarget(), ThreadsOf(context));
   }
   for (std::size_t i = 0; i < measures.size(); ++i) {
     launch.sums_of_squares[i] = measures[i].sum_of_squares;

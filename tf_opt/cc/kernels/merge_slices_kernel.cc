@@ -1,6 +1,6 @@
 // The kernel of MergeSlices: that of the CPU or that of a GPU; see
 // kKernelDevice. On a GPU the host doesn't learn how many rows occur: the
-// results have room for all entries, and kUnusedRow and zeros at their end.
+// results have room for all entries, and unused rows and zeros at their end.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -16,8 +16,7 @@
 #include "tf_opt/cc/kernels/variable_access.h"
 #if defined(TF_OPT_GPU_DEVICE)
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
-#include "tf_opt/cc/kernels/gpu_stream.h"
-#include "tf_opt/cc/kernels/slices_on_gpu.h"
+#include "tf_opt/cc/kernels/gpu_kernel.h"
 #else
 #include "tensorflow/core/platform/denormal.h"
 #include "tf_opt/cc/engines/cpu/loops.h"
@@ -32,52 +31,35 @@ using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
 using ::tensorflow::TensorShape;
 
-// The results, the i-th with rows of a type and sums of a shape.
-class MergeResults {
- public:
-  absl::Status Find(OpKernelContext* context) {
-    TF_RETURN_IF_ERROR(context->output_list("rows", &rows_));
-    return context->output_list("sums", &sums_);
-  }
-
-  // Allocates the i-th results, of so many rows.
-  absl::Status Allocate(int i, int64_t count, TensorShape shape, void** rows,
-                        void** sums) {
-    Tensor* output;
-    TF_RETURN_IF_ERROR(rows_.allocate(i, {count}, &output));
-    *rows = output->data();
-    TF_RETURN_IF_ERROR(shape.SetDimWithStatus(0, count));
-    TF_RETURN_IF_ERROR(sums_.allocate(i, shape, &output));
-    *sums = output->data();
-    return absl::OkStatus();
-  }
-
- private:
-  tensorflow::OpOutputList rows_, sums_;
-};
+// Allocates the i-th rows, so many, and their sums; `values` are of their
+// shape.
+absl::Status Allocate(OpKernelContext* context, const OpInputList& values,
+                      int i, int64_t count, void** rows, void** sums) {
+  Tensor* output;
+  TF_RETURN_IF_ERROR(context->allocate_output(i, {count}, &output));
+  *rows = output->data();
+  TensorShape shape = values[i].shape();
+  TF_RETURN_IF_ERROR(shape.SetDimWithStatus(0, count));
+  TF_RETURN_IF_ERROR(
+      context->allocate_output(values.size() + i, shape, &output));
+  *sums = output->data();
+  return absl::OkStatus();
+}
 
 #if defined(TF_OPT_GPU_DEVICE)
 
 // Merges slices of this type.
 template <typename T>
 absl::Status Merge(OpKernelContext* context, const OpInputList& values,
-                   const std::vector<GpuSlices>& slices, BadRow* report) {
-  MergeResults results;
-  TF_RETURN_IF_ERROR(results.Find(context));
-  std::vector<MergedOutput<T>> outputs;
-  std::vector<int64_t> widths;
+                   std::vector<GpuSlices> slices, BadRow* report) {
   for (int i = 0; i < values.size(); ++i) {
-    void *rows, *sums;
-    TF_RETURN_IF_ERROR(results.Allocate(i, slices[i].entries(),
-                                        values[i].shape(), &rows, &sums));
-    outputs.push_back({rows, static_cast<T*>(sums)});
-    widths.push_back(ArrayOf(values[i]).width);
+    TF_RETURN_IF_ERROR(Allocate(context, values, i, slices[i].entries(),
+                                &slices[i].merged_ids,
+                                &slices[i].merged_values));
   }
   Tensor workspace;
-  TF_RETURN_IF_ERROR(AllocateOnGpu(
-      context, MergeWorkspaceBytes<T>(slices, widths), &workspace));
-  return CudaStatus(MergeSlicesGpu<T>(slices, widths, outputs, report,
-                                      workspace.data(), GpuStream(context)));
+  return CudaStatus(
+      MergeSlicesGpu<T>(slices, report, QueueOf(context, &workspace)));
 }
 
 #else
@@ -94,9 +76,7 @@ template <typename T>
 absl::Status Merge(OpKernelContext* context, const OpInputList& values,
                    const std::vector<Slices>& slices, const SortedRows& sorted,
                    const CpuThreads& threads) {
-  MergeResults results;
-  TF_RETURN_IF_ERROR(results.Find(context));
-  std::vector<MergedSlices<T>> tables;
+  std::vector<MergedSlices<T> > tables;
   for (int i = 0; i < values.size(); ++i) {
     const LaunchArray& array = slices[i].values;
     const SparseGradient<T> gradient = {static_cast<const T*>(array.data),
@@ -104,7 +84,7 @@ absl::Status Merge(OpKernelContext* context, const OpInputList& values,
     std::vector<int64_t> firsts = FirstEntries(gradient);
     void *rows, *sums;
     TF_RETURN_IF_ERROR(
-        results.Allocate(i, firsts.size(), values[i].shape(), &rows, &sums));
+        Allocate(context, values, i, firsts.size(), &rows, &sums));
     const auto write_rows = slices[i].indices.type == tensorflow::DT_INT64
                                 ? WriteRows<int64_t>
                                 : WriteRows<int32_t>;
@@ -140,10 +120,10 @@ class MergeSlicesOp : public Kernel {
     for (const Tensor& one : values) shapes.push_back(one.shape());
     std::vector<Slices> slices;
     TF_RETURN_IF_ERROR(FindSlices(context, attributes_, shapes, &slices));
-    const std::vector<int64_t> table_rows(numbers, numbers + values.size());
+    for (int i = 0; i < values.size(); ++i) slices[i].table_rows = numbers[i];
 #if defined(TF_OPT_GPU_DEVICE)
     std::vector<GpuSlices> on_gpu;
-    TF_RETURN_IF_ERROR(SlicesOnGpu(slices, table_rows, &on_gpu));
+    TF_RETURN_IF_ERROR(SlicesOnGpu(slices, &on_gpu));
     BadRow* report;
     TF_RETURN_IF_ERROR(report_.Open(context, attributes_, &report));
     return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
@@ -153,8 +133,7 @@ class MergeSlicesOp : public Kernel {
 #else
     const CpuThreads threads = ThreadsOf(context);
     SortedRows sorted;
-    TF_RETURN_IF_ERROR(
-        SortRows(slices, table_rows, attributes_, threads, &sorted));
+    TF_RETURN_IF_ERROR(SortRows(slices, attributes_, threads, &sorted));
     return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
       return Merge<typename decltype(element)::type>(context, values, slices,
                                                      sorted, threads);

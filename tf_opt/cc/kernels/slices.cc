@@ -41,14 +41,18 @@ absl::Status CheckSliceShapes(int i, const std::string& name,
       values.DebugString()));
 }
 
-// Writes entries for the rows of the input `input` for one table to `to`.
+// Writes entries for the rows of the i-th table, with or without values, to
+// `to`.
 template <typename From, typename Index>
-WrongRow WriteEntries(const char* input, const LaunchArray& numbers,
-                      int64_t rows, bool has_values, RowEntry<Index>* to) {
-  const auto* const indices = static_cast<const From*>(numbers.data);
-  for (int64_t k = 0; k < numbers.rows; ++k) {
-    const int64_t row = indices[k];
-    if (row < 0 || row >= rows) return {input, row, k};
+BadRow WriteEntries(int i, const Slices& slices, bool has_values,
+                    RowEntry<Index>* to) {
+  const LaunchArray& ids =
+      has_values ? slices.indices : slices.accumulated_rows;
+  for (int64_t k = 0; k < ids.rows; ++k) {
+    const int64_t row = static_cast<const From*>(ids.data)[k];
+    if (row < 0 || row >= slices.table_rows) {
+      return {i + 1, has_values, row, k, slices.table_rows};
+    }
     to[k] = {static_cast<Index>(row),
              static_cast<Index>(has_values ? k : kNoValues)};
   }
@@ -59,21 +63,23 @@ int64_t CountEntries(const Slices& slices) {
   return slices.indices.rows + slices.accumulated_rows.rows;
 }
 
-// Sorts the entries of a table in `memory`, which has room for twice as many.
+// Sorts the entries of the i-th table in `memory`, which has room for twice as
+// many.
 template <typename Index>
-WrongRow SortEntries(const Slices& slices, int64_t rows, void* memory,
-                     RowEntries* sorted) {
+BadRow SortEntries(int i, const Slices& slices, void* memory,
+                   RowEntries* sorted) {
   auto* const entries = static_cast<RowEntry<Index>*>(memory);
   const auto write = slices.indices.type == tensorflow::DT_INT64
                          ? WriteEntries<int64_t, Index>
                          : WriteEntries<int32_t, Index>;
-  WrongRow wrong = write("indices", slices.indices, rows, true, entries);
-  if (wrong.input != nullptr) return wrong;
-  wrong = write("accumulated_rows", slices.accumulated_rows, rows, false,
-                entries + slices.indices.rows);
-  if (wrong.input != nullptr) return wrong;
+  BadRow bad = write(i, slices, true, entries);
+  if (bad.table == 0) {
+    bad = write(i, slices, false, entries + slices.indices.rows);
+  }
+  if (bad.table != 0) return bad;
   const int64_t count = CountEntries(slices);
-  *sorted = {SortByRow(rows, count, entries, entries + count), count};
+  *sorted = {SortByRow(slices.table_rows, count, entries, entries + count),
+             count};
   return {};
 }
 
@@ -93,7 +99,8 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
   for (int i = 0; i < values.size(); ++i) {
     TF_RETURN_IF_ERROR(CheckSliceShapes(i, attributes.Name(i), tables[i],
                                         values[i].shape(), indices[i].shape()));
-    slices->push_back({ArrayOf(values[i]), ArrayOf(indices[i]), {}});
+    slices->push_back(
+        {ArrayOf(values[i]), ArrayOf(indices[i]), {}, tables[i].dim_size(0)});
     if (more_rows.size() == 0) continue;
     TF_RETURN_IF_ERROR(CheckIsVector("accumulated_rows", i, attributes.Name(i),
                                      more_rows[i].shape()));
@@ -102,8 +109,15 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
   return absl::OkStatus();
 }
 
+absl::Status BadRowError(const BadRow& bad, const SliceAttributes& attributes) {
+  const int i = bad.table - 1;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`", bad.has_values ? "indices" : "accumulated_rows", "[", i, "]`",
+      attributes.Name(i), " must be in [0, ", bad.rows,
+      "), the rows of `variables[", i, "]`, got ", bad.row, " at ", bad.at));
+}
+
 absl::Status SortRows(const std::vector<Slices>& slices,
-                      const std::vector<int64_t>& table_rows,
                       const SliceAttributes& attributes,
                       const CpuThreads& threads, SortedRows* sorted) {
   const auto count = static_cast<int64_t>(slices.size());
@@ -114,7 +128,7 @@ absl::Status SortRows(const std::vector<Slices>& slices,
   for (int64_t i = 0; i < count; ++i) {
     begins.push_back(2 * entries);
     const int64_t of_table = CountEntries(slices[i]);
-    narrow = narrow && std::max(table_rows[i], of_table) <= INT32_MAX;
+    narrow = narrow && std::max(slices[i].table_rows, of_table) <= INT32_MAX;
     entries += of_table;
   }
   const int64_t bytes =
@@ -128,18 +142,17 @@ absl::Status SortRows(const std::vector<Slices>& slices,
   }
   auto* const memory = static_cast<char*>(sorted->memory.data());
   sorted->tables.resize(count);
-  std::vector<WrongRow> wrong(count);
+  std::vector<BadRow> bad(count);
   // Runs on other threads: it must not throw, so it allocates nothing.
   threads.ForTensors(count, [&](int64_t begin, int64_t end) {
     const auto sort = narrow ? SortEntries<int32_t> : SortEntries<int64_t>;
     for (int64_t i = begin; i < end; ++i) {
-      wrong[i] = sort(slices[i], table_rows[i], memory + begins[i] * bytes,
-                      &sorted->tables[i]);
+      bad[i] = sort(static_cast<int>(i), slices[i], memory + begins[i] * bytes,
+                    &sorted->tables[i]);
     }
   });
-  for (int64_t i = 0; i < count; ++i) {
-    if (wrong[i].input == nullptr) continue;
-    return wrong[i].Error(attributes, static_cast<int>(i), table_rows[i]);
+  for (const BadRow& one : bad) {
+    if (one.table != 0) return BadRowError(one, attributes);
   }
   return absl::OkStatus();
 }

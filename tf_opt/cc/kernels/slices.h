@@ -14,6 +14,7 @@
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/kernels/variable_access.h"
 
@@ -24,6 +25,7 @@ struct Slices {
   LaunchArray values;
   LaunchArray indices;           // Row of the table for each row of values.
   LaunchArray accumulated_rows;  // Rows without values; may be absent.
+  int64_t table_rows = 0;
 };
 
 // Attributes of ops that take slices.
@@ -55,20 +57,7 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
                         std::vector<Slices>* slices);
 
 // The error for a row that is outside of its table.
-struct WrongRow {
-  absl::Status Error(const SliceAttributes& attributes, int table,
-                     int64_t rows) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", input, "[", table, "]`", attributes.Name(table),
-                     " must be in [0, ", rows, "), the rows of `variables[",
-                     table, "]`, got ", row, " at ", at));
-  }
-
-  // Input with the row; null if all rows are right.
-  const char* input = nullptr;
-  int64_t row = 0;
-  int64_t at = 0;
-};
+absl::Status BadRowError(const BadRow& bad, const SliceAttributes& attributes);
 
 // The rows of slices in the order of the sparse CPU engine, and their memory.
 struct SortedRows {
@@ -76,9 +65,8 @@ struct SortedRows {
   tensorflow::Tensor memory;
 };
 
-// Checks and sorts the rows of slices; the i-th table has table_rows[i] rows.
+// Checks and sorts the rows of slices.
 absl::Status SortRows(const std::vector<Slices>& slices,
-                      const std::vector<int64_t>& table_rows,
                       const SliceAttributes& attributes,
                       const CpuThreads& threads, SortedRows* sorted);
 

@@ -90,16 +90,8 @@ struct Coasting {
 // Returns how many of these entries are in use: they come first.
 TF_OPT_HOST_DEVICE inline int64_t CountMissed(const MissedSteps* entries,
                                               int64_t capacity) {
-  int64_t low = 0;
-  while (low < capacity) {
-    const int64_t middle = low + (capacity - low) / 2;
-    if (entries[middle].count > 0.0) {
-      low = middle + 1;
-    } else {
-      capacity = middle;
-    }
-  }
-  return low;
+  return FirstWhere(capacity,
+                    [=](int64_t k) { return !(entries[k].count > 0.0); });
 }
 
 // Returns the steps that a row missed, one of the `count` entries in use; null

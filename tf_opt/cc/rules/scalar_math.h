@@ -1,5 +1,5 @@
 // The functions that a rule needs besides + - * /, as overloads for unqualified
-// calls.
+// calls; and a bisection.
 #ifndef TF_OPT_CC_RULES_SCALAR_MATH_H_
 #define TF_OPT_CC_RULES_SCALAR_MATH_H_
 
@@ -62,6 +62,22 @@ TF_OPT_RULE_INLINE float CanonicalNan(float x) {
 }
 TF_OPT_RULE_INLINE double CanonicalNan(double x) {
   return x == x ? x : __builtin_nan("");
+}
+
+// The first number below `count` for which `holds`, as for all that follow it;
+// `count` if there is none.
+template <typename Number, typename Holds>
+TF_OPT_HOST_DEVICE Number FirstWhere(Number count, const Holds& holds) {
+  Number low = 0;
+  while (low < count) {
+    const Number middle = low + (count - low) / 2;
+    if (holds(middle)) {
+      count = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
 }
 
 }  // namespace tf_opt

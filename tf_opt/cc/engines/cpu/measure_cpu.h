@@ -17,13 +17,11 @@
 
 namespace tf_opt {
 
-// Measures tensors[i], for all i. Their gradients have only rows[i], unless
-// `rows` is empty.
+// Measures tensors[i], for all i.
 template <typename T>
 std::vector<Measure> MeasureGradients(
     const std::vector<MeasuredTensor<T>>& tensors, double gradient_scale,
-    CpuTarget target, const CpuThreads& threads,
-    const std::vector<GradientRows>& rows = {}) {
+    CpuTarget target, const CpuThreads& threads) {
   using V = ComputeType<T>;
   std::vector<int64_t> sizes;
   sizes.reserve(tensors.size());
@@ -45,27 +43,27 @@ std::vector<Measure> MeasureGradients(
               // A tile of a dense gradient: zeros, but for the rows that it
               // has.
               alignas(64) T dense[kTileSize];
-              if (!rows.empty()) std::memset(dense, 0, sizeof(dense));
+              if (tensor.is_sparse()) std::memset(dense, 0, sizeof(dense));
               for (; begin < end; begin += kTileSize) {
                 const int64_t size = std::min(end - begin, kTileSize);
                 Measure& tile = tiles[list.begin(i) + begin / kTileSize];
                 const V* const accumulator = tensor.accumulator == nullptr
                                                  ? nullptr
                                                  : tensor.accumulator + begin;
-                if (rows.empty()) {
+                if (!tensor.is_sparse()) {
                   tile = measure(scale, tensor.gradient + begin, accumulator,
                                  size);
                   continue;
                 }
-                rows[i].ForParts(
+                tensor.rows.ForParts(
                     begin, size, [&](int64_t from, int64_t to, int64_t count) {
                       std::copy_n(tensor.gradient + from, count, dense + to);
                     });
                 tile = measure(scale, dense, accumulator, size);
-                rows[i].ForParts(begin, size,
-                                 [&](int64_t, int64_t to, int64_t count) {
-                                   std::fill_n(dense + to, count, T());
-                                 });
+                tensor.rows.ForParts(begin, size,
+                                     [&](int64_t, int64_t to, int64_t count) {
+                                       std::fill_n(dense + to, count, T());
+                                     });
               }
             });
 

@@ -71,15 +71,14 @@ TYPED_TEST(MeasureCpuTest, RowsHaveTheBitsOfTheDenseGradient) {
         values.insert(values.end(), begin, begin + width);
       }
     }
-    const auto measure = [&](const T* gradient,
-                             const std::vector<GradientRows>& of) {
-      return MeasureGradients<T>({{gradient, dense.accumulator, dense.size}},
-                                 kScale, CpuTarget::kBaseline, Unused(1),
-                                 of)[0];
+    const auto measure = [](const MeasuredTensor<T>& tensor) {
+      return MeasureGradients<T>({tensor}, kScale, CpuTarget::kBaseline,
+                                 Unused(1))[0];
     };
     const GradientRows some = {rows.data(), static_cast<int64_t>(rows.size()),
                                width};
-    EXPECT_EQ(measure(values.data(), {some}), measure(dense.gradient, {}));
+    EXPECT_EQ(measure({values.data(), dense.accumulator, dense.size, some}),
+              measure(dense));
   }
 }
 

@@ -106,16 +106,8 @@ struct SparseGradient {
 
   // Returns the first entry of this row or a later one.
   int64_t Find(int64_t row) const {
-    int64_t low = 0, high = count();
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      if (entries.row(middle) < row) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
+    return FirstWhere(count(),
+                      [&](int64_t k) { return entries.row(k) >= row; });
   }
 
   int64_t count() const { return entries.count(); }

@@ -8,12 +8,10 @@
 #include "tf_opt/cc/engines/gpu/dense_gpu.h"
 #include "tf_opt/cc/engines/gpu/gpu_batch.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
-#include "tf_opt/cc/engines/gpu/row_launches.h"
-#if defined(__CUDACC__)
-#include "tf_opt/cc/engines/gpu/cuda-inl.cuh"
-#else
-#include "tf_opt/cc/engines/gpu/gpu_emulation-inl.h"
-#endif
+#include "tf_opt/cc/engines/gpu/gpu_work.h"
+#include "tf_opt/cc/engines/gpu/row_batch.h"
+#include "tf_opt/cc/engines/gpu/rows_gpu.h"
+#include "tf_opt/cc/engines/gpu/waiting_rows_gpu.h"
 
 namespace tf_opt {
 
@@ -21,71 +19,38 @@ template <typename Rule>
 using GpuInputsOf = GpuStepInputs<typename Rule::Description>;
 
 template <typename T, typename Rule>
-const char* ApplyDenseGpu(const std::vector<DenseTensor<T>>& tensors,
-                          const GpuInputsOf<Rule>& inputs, void* workspace,
-                          void* stream) {
-  GpuDevice device(stream);
-  const GpuRules<Rule> rules(workspace);
-  const auto count = static_cast<int64_t>(tensors.size());
+const char* ApplyDense(const GpuStep& step, const GpuInputsOf<Rule>& inputs,
+                       const GpuQueue& queue) {
+  GpuDevice device(queue.stream);
+  const int64_t count = step.arrays.count();
+  const GpuRules<Rule> rules(queue.allocate(GpuRules<Rule>::Bytes(count)));
   device.Run(MakeRulesWork<Rule>{inputs, rules, count, nullptr},
              BlocksOf(count));
-  for (const auto& batch : PlanGpuBatches(tensors)) {
+  for (const auto& batch :
+       PlanGpuBatches(step.arrays.Tensors<T>(Rule::kSlots))) {
     // Which leaves 64 registers for a thread.
-    device.Run<4>(DenseWork<typename GpuDevice::Convert, T, Rule>{batch, rules},
-                  batch.tiles());
+    device.Run<4>(DenseWork<T, Rule>{batch, rules}, batch.tiles());
   }
   return device.error();
-}
-
-template <typename Rule, typename T>
-RowPlan<T> PlanStep(const std::vector<RowTable<T>>& tables,
-                    const GpuRowOptions& how) {
-  return RowPlan<T>(tables, Rule::kRowWise, how.sparse && !how.lazy);
-}
-
-// A step over rows; its rules are behind the rest of the workspace.
-template <typename T, typename Rule>
-const char* ApplyRowsGpu(const std::vector<RowTable<T>>& tables,
-                         const GpuRowOptions& how,
-                         const GpuInputsOf<Rule>& inputs, void* workspace,
-                         void* stream) {
-  GpuDevice device(stream);
-  RowPlan<T> plan = PlanStep<Rule>(tables, how);
-  const GpuRules<Rule> rules(static_cast<char*>(workspace) +
-                             plan.LayOut(workspace));
-  for (RowMemory& memory : plan.memory) memory.header = rules.header();
-  const auto count = static_cast<int64_t>(tables.size());
-  device.Run(MakeRulesWork<Rule>{inputs, rules, count,
-                                 how.waits ? plan.missed : nullptr},
-             BlocksOf(count));
-  ApplyRows(how, rules, &plan, &device);
-  return device.error();
-}
-
-template <typename T, typename Rule>
-std::size_t RowWorkspaceBytes(const std::vector<RowTable<T>>& tables,
-                              const GpuRowOptions& how) {
-  return PlanStep<Rule>(tables, how).LayOut(nullptr) +
-         GpuRules<Rule>::Bytes(tables.size());
 }
 
 // The tables of a step over rows.
 template <typename T, typename Rule>
 std::vector<RowTable<T>> TablesOf(const GpuStep& step) {
   const StepArrays& arrays = step.arrays;
-  const auto tensors = arrays.Tensors<T>(Rule::kSlots);
-  std::vector<RowTable<T>> tables(tensors.size());
-  for (int i = 0; i < arrays.count(); ++i) {
-    RowTable<T>& table = tables[i];
-    table.tensor = tensors[i];
-    table.width = arrays.widths[i];
-    if (!step.rows.sparse) {
-      table.slices.rows =
-          table.width == 0 ? 0 : table.tensor.size / table.width;
+  std::vector<RowTable<T>> tables;
+  for (const DenseTensor<T>& tensor : arrays.Tensors<T>(Rule::kSlots)) {
+    const int i = static_cast<int>(tables.size());
+    RowTable<T>& table = tables.emplace_back();
+    const int64_t width = arrays.widths[i];
+    if (step.rows.sparse) {
+      static_cast<GpuSlices&>(table) = step.slices[i];
     } else {
-      table.slices = step.slices[i];
-      table.tensor.operands[kGradient] = const_cast<void*>(table.slices.values);
+      table.values = tensor.gradient();
+      table.rows = width == 0 ? 0 : tensor.size / width;
     }
+    table.width = width;
+    table.tensor = tensor;
     int next = Rule::kSlots;
     if constexpr (Rule::kRowWise) {
       table.row_states = static_cast<ComputeType<T>*>(arrays.Slot(next++, i));
@@ -97,30 +62,44 @@ std::vector<RowTable<T>> TablesOf(const GpuStep& step) {
   return tables;
 }
 
-// Calls use(TypeTag<T>(), TypeTag<Rule>()) with a step's types.
-template <typename Description, typename Use>
-auto WithGpuRule(const GpuStep& step, const Use& use) {
-  return WithElementType(step.arrays.element, [&](auto element) {
-    using T = typename decltype(element)::type;
-    return WithRule<Description, ComputeType<T>>(
-        step.variant, [&](auto rule) { return use(element, rule); });
-  });
-}
-
-template <typename Description>
-std::size_t GpuWorkspaceBytes(const GpuStep& step) {
-  return WithGpuRule<Description>(step, [&step](auto element, auto rule) {
-    using Rule = typename decltype(rule)::type;
-    using T = typename decltype(element)::type;
-    if (Rule::kRowWise || step.rows.sparse) {
-      return RowWorkspaceBytes<T, Rule>(TablesOf<T, Rule>(step), step.rows);
+template <typename T, typename Rule>
+const char* ApplyRows(const GpuStep& step, const GpuInputsOf<Rule>& inputs,
+                      const GpuQueue& queue) {
+  const GpuRowOptions& how = step.rows;
+  GpuDevice device(queue.stream);
+  const int64_t count = step.arrays.count();
+  const auto batches = PlanRows(TablesOf<T, Rule>(step), how, Rule::kRowWise,
+                                GpuRules<Rule>::Bytes(count), queue);
+  const GpuRules<Rule> rules(batches[0].header);
+  device.Run(MakeRulesWork<Rule>{inputs, rules, count,
+                                 how.waits ? batches[0].missed : nullptr},
+             BlocksOf(count));
+  SortAndSum(batches, how, &device);
+  for (const RowBatch<T>& batch : batches) {
+    const auto take = [&](Rows rows) {
+      if constexpr (Rule::kRowWise) {
+        device.RunWarps<3>(TakeRowWiseWork<T, Rule>{batch, rules, rows},
+                           batch.blocks(rows) * kGpuWarps);
+      } else {
+        device.Run<3>(TakeRowsWork<T, Rule>{batch, rules, rows},
+                      batch.blocks(rows));
+      }
+    };
+    if constexpr (Rule::Description::kCoasts) {
+      if (how.waits) {
+        device.Run<2>(CatchUpWork<T, Rule>{batch, rules},
+                      BlocksCatchingUp(batch));
+      }
     }
-    return GpuRules<Rule>::Bytes(step.arrays.count());
-  });
+    take(Rows::kOccurring);
+    if (!how.lazy) take(how.sparse ? Rows::kOthers : Rows::kAll);
+    if (how.waits) MarkWaiting(batch, how.lazy, &device);
+  }
+  return device.error();
 }
 
 template <typename Description>
-const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream) {
+const char* ApplyOnGpu(const GpuStep& step, const GpuQueue& queue) {
   GpuStepInputs<Description> inputs;
   inputs.scalars.known = HyperparametersOf<Description>(step.values);
   inputs.frame.known = step.frame;
@@ -134,21 +113,18 @@ const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream) {
   inputs.has_accumulators = step.has_accumulators;
   inputs.waits = step.rows.waits;
   inputs.layer = step.layer;
-  return WithGpuRule<Description>(step, [&](auto element, auto rule) {
+  return WithElementType(step.arrays.element, [&](auto element) {
     using T = typename decltype(element)::type;
-    using Rule = typename decltype(rule)::type;
-    if constexpr (!Rule::kRowWise) {
-      if (!step.rows.sparse) {
-        return ApplyDenseGpu<T, Rule>(step.arrays.Tensors<T>(Rule::kSlots),
-                                      inputs, workspace, stream);
+    return WithRule<Description, ComputeType<T>>(step.variant, [&](auto rule) {
+      using Rule = typename decltype(rule)::type;
+      if constexpr (!Rule::kRowWise) {
+        if (!step.rows.sparse) return ApplyDense<T, Rule>(step, inputs, queue);
       }
-    }
-    return ApplyRowsGpu<T, Rule>(TablesOf<T, Rule>(step), step.rows, inputs,
-                                 workspace, stream);
+      return ApplyRows<T, Rule>(step, inputs, queue);
+    });
   });
 }
 
-template std::size_t GpuWorkspaceBytes<TF_OPT_RULE>(const GpuStep&);
-template const char* ApplyOnGpu<TF_OPT_RULE>(const GpuStep&, void*, void*);
+template const char* ApplyOnGpu<TF_OPT_RULE>(const GpuStep&, const GpuQueue&);
 
 }  // namespace tf_opt

@@ -12,19 +12,25 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <functional>
 #include <vector>
 
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/step_arrays.h"
-#include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
+
+// Where work is done in order: a stream, and device memory, aligned for any
+// number, that no other work has before it is done. The engine takes it once.
+struct GpuQueue {
+  void* stream;
+  std::function<void*(std::size_t bytes)> allocate;  // Or throws bad_alloc.
+};
 
 // Copies within the device's memory, in the stream's order.
 const char* CopyOnGpu(void* to, const void* from, std::size_t bytes,
@@ -34,6 +40,14 @@ const char* CopyOnGpu(void* to, const void* from, std::size_t bytes,
 struct GpuSlices {
   TF_OPT_HOST_DEVICE int64_t entries() const { return count + more_count; }
 
+  // An id of no row, which is no error: ops that merge slices fill up with it.
+  // (Not the greatest number, nor is the next one the least: casts make those
+  // of NaNs.)
+  TF_OPT_HOST_DEVICE int64_t unused() const { return MostId() - 1; }
+  // A bad id that the host was told of: these ops fill up with it if an id is
+  // bad, so that what takes their results writes nothing.
+  TF_OPT_HOST_DEVICE int64_t refused() const { return -MostId(); }
+
   const void* values = nullptr;  // A row for each of ...
   const void* ids = nullptr;     // ... these rows of the table.
   int64_t count = 0;
@@ -41,27 +55,16 @@ struct GpuSlices {
   int64_t more_count = 0;
   bool wide_ids = false;  // Rows are int64_t, not int32_t.
   int64_t rows = 0;       // Of the table.
+  int64_t width = 1;      // Elements of a row.
   int64_t capacity = 0;   // Missed steps that there is room for.
-};
+  // Results of MergeSlicesGpu, with room for all entries.
+  void* merged_ids = nullptr;
+  void* merged_values = nullptr;
 
-// An id of no row, which is no error: ops that merge slices fill up with it.
-// (Not the greatest number, nor is the next one the least: casts make those of
-// NaNs.)
-template <typename Index>
-constexpr Index kUnusedRow = std::numeric_limits<Index>::max() - 1;
-// A bad id that the host was told of: these ops fill up with it if an id is
-// bad, so that what takes their results writes nothing.
-template <typename Index>
-constexpr Index kRefusedRow = std::numeric_limits<Index>::min() + 1;
-
-// An id outside of its table, told to the host where it can read it without a
-// wait.
-struct BadRow {
-  int table = 0;  // Its number, from 1 on; 0: there is none.
-  bool has_values = false;
-  int64_t row = 0;
-  int64_t at = 0;    // Among the ids with, or without, values.
-  int64_t rows = 0;  // Of the table.
+ private:
+  TF_OPT_HOST_DEVICE int64_t MostId() const {
+    return wide_ids ? INT64_MAX : INT32_MAX;
+  }
 };
 
 // How rows of tables are updated.
@@ -70,13 +73,6 @@ struct GpuRowOptions {
   bool lazy = false;  // Only rows that occur.
   bool waits = false;
   BadRow* report = nullptr;  // Where the device and the host see it.
-};
-
-// The merged gradient of a table, with room for all entries.
-template <typename T>
-struct MergedOutput {
-  void* rows;
-  T* sums;
 };
 
 // A step of any optimizer without its types. Scalars are addresses in device
@@ -95,15 +91,10 @@ struct GpuStep {
   std::vector<GpuSlices> slices;  // One for each variable, if sparse.
 };
 
-// Bytes of device memory that a step needs as workspace.
+// Makes the rule of each variable and applies it, framed. If a number is out of
+// range, the device prints it and nothing is written.
 template <typename Description>
-std::size_t GpuWorkspaceBytes(const GpuStep& step);
-
-// Makes the rule of each variable and applies it, framed, in the stream's
-// order. If a number is out of range, the device prints it and nothing is
-// written.
-template <typename Description>
-const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream);
+const char* ApplyOnGpu(const GpuStep& step, const GpuQueue& queue);
 
 // What measures gradients. All pointers are to the device's memory; the results
 // are one number for each tensor.
@@ -114,40 +105,16 @@ struct GpuMeasureArguments {
   bool* finite;
 };
 
-// A gradient to measure, which may have only some rows of its accumulator.
+// Measures all tensors: two launches for as many as they can describe.
 template <typename T>
-struct GpuMeasuredTensor : MeasuredTensor<T> {
-  bool has_all_rows = true;
-  const int64_t* rows = nullptr;  // Ascending.
-  int64_t row_count = 0;
-  int64_t width = 0;  // Elements of a row.
-};
+const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
+                                const GpuMeasureArguments& arguments,
+                                const GpuQueue& queue);
 
-// Measures all tensors, in the stream's order: two launches for as many as they
-// can describe. `workspace` has MeasureWorkspaceBytes(tensors) bytes of device
-// memory.
+// Merges slices, whose values are of type T.
 template <typename T>
-const char* MeasureGradientsGpu(
-    const std::vector<GpuMeasuredTensor<T>>& tensors,
-    const GpuMeasureArguments& arguments, void* workspace, void* stream);
-
-template <typename T>
-std::size_t MeasureWorkspaceBytes(
-    const std::vector<GpuMeasuredTensor<T>>& tensors) {
-  int64_t tiles = 0;
-  for (const auto& tensor : tensors) tiles += CountTiles(tensor.size);
-  return tiles * sizeof(Measure);
-}
-
-// Merges slices, whose rows have widths[i] elements.
-template <typename T>
-const char* MergeSlicesGpu(const std::vector<GpuSlices>& slices,
-                           const std::vector<int64_t>& widths,
-                           const std::vector<MergedOutput<T>>& outputs,
-                           BadRow* report, void* workspace, void* stream);
-template <typename T>
-std::size_t MergeWorkspaceBytes(const std::vector<GpuSlices>& slices,
-                                const std::vector<int64_t>& widths);
+const char* MergeSlicesGpu(const std::vector<GpuSlices>& slices, BadRow* report,
+                           const GpuQueue& queue);
 
 }  // namespace tf_opt
 

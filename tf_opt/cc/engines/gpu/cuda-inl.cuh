@@ -1,6 +1,5 @@
-// The GPU for the engines: it runs their works in threads of its own. To be
-// included by files for CUDA's compiler; gpu_emulation-inl.h takes its place
-// for any other.
+// The GPU for the engines: it runs their works in threads of its own. Included
+// by gpu_work.h.
 //
 // To be compiled with -fmad=false: then they give the bits of the CPU engines,
 // but for subnormal results, which the CPU flushes to zero. It costs no time,
@@ -97,11 +96,13 @@ __global__ void __launch_bounds__(kGpuThreads)
   }
 }
 
+inline const char* ErrorOf(cudaError_t error) {
+  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+}
+
 // Works in a stream's order, until one fails.
 class CudaDevice {
  public:
-  using Convert = CudaConvert;
-
   explicit CudaDevice(void* stream)
       : stream_(static_cast<cudaStream_t>(stream)) {}
 
@@ -115,56 +116,58 @@ class CudaDevice {
   template <int kBlocks = 1, typename Work>
   void Run(const Work& work, int64_t blocks) {
     static_assert(sizeof(Work) <= kGpuArgumentBytes, "too large an argument");
-    if (blocks == 0 || error_ != nullptr) return;
-    RunWork<kBlocks>
-        <<<static_cast<unsigned>(blocks), kGpuThreads, 0, stream_>>>(work);
-    NoteLaunch();
+    Launch(RunWork<kBlocks, Work>, blocks, work);
   }
-
   template <int kBlocks = 1, typename Work>
   void RunWarps(const Work& work, int64_t warps) {
-    if (warps == 0 || error_ != nullptr) return;
-    RunWarpWork<kBlocks>
-        <<<static_cast<unsigned>(BlocksOf(warps * kWarpThreads)), kGpuThreads,
-           0, stream_>>>(work, warps);
-    NoteLaunch();
+    Launch(RunWarpWork<kBlocks, Work>, BlocksOf(warps * kWarpThreads), work,
+           warps);
   }
-
   template <typename Work>
   void RunStages(const Work& work) {
-    if (error_ != nullptr) return;
-    RunStagedWork<<<Work::kGrid, kGpuThreads, 0, stream_>>>(work);
-    NoteLaunch();
+    Launch(RunStagedWork<Work>, Work::kGrid, work);
   }
 
   void Clear(void* memory, std::size_t bytes) {
     if (bytes == 0 || error_ != nullptr) return;
     Note(ErrorOf(cudaMemsetAsync(memory, 0, bytes, stream_)));
   }
+  void Copy(void* to, const void* from, std::size_t bytes) {
+    Note(ErrorOf(
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_)));
+  }
 
-  __device__ static uint32_t AtomicAdd(uint32_t* at, uint32_t by) {
+  // Templates, so that works, which the host compiles, too, may call them.
+  template <typename Number>
+  __device__ static Number AtomicAdd(Number* at, Number by) {
     return atomicAdd(at, by);
   }
-  __device__ static void AtomicMax(uint32_t* at, uint32_t value) {
+  template <typename Number>
+  __device__ static void AtomicMax(Number* at, Number value) {
     atomicMax(at, value);
   }
-  __device__ static void AtomicOr(uint32_t* at, uint32_t bits) {
-    atomicOr(at, bits);
+  // Lets the host see all that was written before it sees this number.
+  template <typename Number>
+  __device__ static void Publish(Number* at, Number number) {
+    __threadfence_system();
+    *at = number;
   }
-  // Lets the host see all that was written before what is written next.
-  __device__ static void Publish() { __threadfence_system(); }
 
  private:
-  static const char* ErrorOf(cudaError_t error) {
-    return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+  template <typename Kernel, typename... Arguments>
+  void Launch(Kernel kernel, int64_t blocks, const Arguments&... arguments) {
+    if (blocks == 0 || error_ != nullptr) return;
+    kernel<<<static_cast<unsigned>(blocks), kGpuThreads, 0, stream_>>>(
+        arguments...);
+    Note(ErrorOf(cudaGetLastError()));
   }
-  void NoteLaunch() { Note(ErrorOf(cudaGetLastError())); }
 
   cudaStream_t stream_;
   const char* error_ = nullptr;
 };
 
 using GpuDevice = CudaDevice;
+using GpuConvert = CudaConvert;
 
 }  // namespace tf_opt
 

@@ -26,13 +26,12 @@
 namespace tf_opt {
 
 // Updates of elements with a rule and its frame, for a thread of a GPU.
-// `Convert` widens and narrows elements of 16 bits.
-template <typename Convert, typename T, typename Rule>
+template <typename T, typename Rule>
 class FramedElements {
  public:
   using V = ComputeType<T>;
   using Tensor = DenseTensor<T>;
-  using State = GpuState<Convert, V>;
+  using State = GpuState<V>;
 
   // Updates kPack neighbours in every array, with their gradient.
   template <int kPack>
@@ -41,7 +40,7 @@ class FramedElements {
                                             const GpuPack<T, kPack>& gradient) {
     ModifyPack<kPack>(rule, tensor, at, [&](int j, auto*... values) {
       Update(rule, tensor, tensor.first + at + j,
-             Convert::Widen(gradient.elements[j]), values...);
+             GpuConvert::Widen(gradient.elements[j]), values...);
     });
   }
 
@@ -190,11 +189,11 @@ class FramedElements {
   // outside or has no master weight.
   TF_OPT_RULE_INLINE static V Value(const Tensor& tensor, T variable,
                                     V master_weight) {
-    const V widened = Convert::Widen(variable);
+    const V widened = GpuConvert::Widen(variable);
     if constexpr (kHas16Bits<T>) {
       if (tensor.master_weight() != nullptr) {
         const auto same =
-            HaveSameValue(Convert::Narrow(master_weight, T()), variable);
+            HaveSameValue(GpuConvert::Narrow(master_weight, T()), variable);
         return CanonicalNan(Select(same, master_weight, widened));
       }
     }
@@ -211,7 +210,7 @@ class FramedElements {
     const RoundingBits bits = rule.RoundingOf(kVariable);
     *variable = bits.at_random && tensor.master_weight() == nullptr
                     ? RoundAtRandom(value, RandomBitsOf(bits.key, element), T())
-                    : Convert::Narrow(value, T());
+                    : GpuConvert::Narrow(value, T());
   }
 
   // Moves the average towards the master weight or the stored variable.
@@ -220,7 +219,7 @@ class FramedElements {
                                         T* variable, V* master_weight,
                                         V* average) {
     const V value = tensor.master_weight() == nullptr
-                        ? Convert::Widen(*variable)
+                        ? GpuConvert::Widen(*variable)
                         : *master_weight;
     *average = rule.average(*average, value);
     if (rule.average.overwrite) {
@@ -268,10 +267,10 @@ struct MakeRulesWork {
 };
 
 // Applies the rules to a tile of a tensor.
-template <typename Convert, typename T, typename Rule>
+template <typename T, typename Rule>
 struct DenseWork {
   static constexpr int kPack = kGpuPackOf<T>;
-  using Elements = FramedElements<Convert, T, Rule>;
+  using Elements = FramedElements<T, Rule>;
 
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
     const GpuStepHeader& header = *rules.header();
@@ -286,7 +285,7 @@ struct DenseWork {
       // One element at a time: neighbouring threads take neighbours.
       for (int64_t k = thread; k < size; k += kGpuThreads) {
         Elements::AccumulateAt(rule, part, k,
-                               Convert::Widen(part.gradient()[k]));
+                               GpuConvert::Widen(part.gradient()[k]));
       }
       return;
     }

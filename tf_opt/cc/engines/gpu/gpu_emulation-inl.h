@@ -11,17 +11,34 @@
 #include <random>
 #include <vector>
 
-#include "tf_opt/cc/engines/gpu/emulated_convert-inl.h"
 #include "tf_opt/cc/engines/gpu/gpu_work.h"
 #include "tf_opt/cc/engines/measure.h"
+#include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/scalar_math.h"
+
+#define TF_OPT_CPU_TARGET gpu_emulation
+#include "tf_opt/cc/engines/float_conversion-inl.h"
+#undef TF_OPT_CPU_TARGET
 
 namespace tf_opt {
 
+struct EmulatedConvert {
+  static float Widen(Half x) { return gpu_emulation::ToFloat(x); }
+  static float Widen(BFloat16 x) { return gpu_emulation::ToFloat(x); }
+  static float Widen(float x) { return x; }
+  static double Widen(double x) { return x; }
+  static Half Narrow(float x, Half) {
+    return gpu_emulation::ToHalf(CanonicalNan(x));
+  }
+  static BFloat16 Narrow(float x, BFloat16) {
+    return gpu_emulation::ToBFloat16(CanonicalNan(x));
+  }
+  static float Narrow(float x, float) { return CanonicalNan(x); }
+  static double Narrow(double x, double) { return CanonicalNan(x); }
+};
+
 class EmulatedDevice {
  public:
-  using Convert = EmulatedConvert;
-
   // The order in which threads run. Results must not depend on it.
   enum class Order { kForward, kReversed, kRandom };
   static inline Order order = Order::kForward;
@@ -80,6 +97,9 @@ class EmulatedDevice {
   }
 
   void Clear(void* memory, std::size_t bytes) { std::memset(memory, 0, bytes); }
+  void Copy(void* to, const void* from, std::size_t bytes) {
+    std::memcpy(to, from, bytes);
+  }
 
   static uint32_t AtomicAdd(uint32_t* at, uint32_t by) {
     const uint32_t before = *at;
@@ -89,8 +109,7 @@ class EmulatedDevice {
   static void AtomicMax(uint32_t* at, uint32_t value) {
     *at = std::max(*at, value);
   }
-  static void AtomicOr(uint32_t* at, uint32_t bits) { *at |= bits; }
-  static void Publish() {}
+  static void Publish(int* at, int number) { *at = number; }
 
  private:
   template <typename Use>
@@ -111,6 +130,7 @@ class EmulatedDevice {
 };
 
 using GpuDevice = EmulatedDevice;
+using GpuConvert = EmulatedConvert;
 
 }  // namespace tf_opt
 

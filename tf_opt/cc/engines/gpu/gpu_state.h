@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "tf_opt/cc/engines/gpu/gpu_work.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/float_bits.h"
 #include "tf_opt/cc/rules/random_bits.h"
@@ -50,8 +51,8 @@ struct GpuPack<E, 1> {
   E elements[1];
 };
 
-// `Convert` widens and narrows 16-bit elements; V is the arithmetic's type.
-template <typename Convert, typename V>
+// V is the arithmetic's type.
+template <typename V>
 class GpuState {
  public:
   // Loads kCount neighbours, which must be aligned.
@@ -91,14 +92,6 @@ class GpuState {
                                         : value;
   }
 
-  // Returns whether this many neighbours can be loaded at once.
-  template <int kCount>
-  TF_OPT_RULE_INLINE static bool IsAligned(const StateArray<V>& array) {
-    return reinterpret_cast<uintptr_t>(array.data) %
-               (kCount * StateSize<V>(array.type)) ==
-           0;
-  }
-
  private:
   template <typename E, int kCount>
   TF_OPT_RULE_INLINE static void LoadAs(const StateArray<V>& array, int64_t at,
@@ -107,7 +100,7 @@ class GpuState {
     pack.Load(static_cast<const E*>(array.data) + at);
     TF_OPT_UNROLL
     for (int j = 0; j < kCount; ++j) {
-      values[j] = Convert::Widen(pack.elements[j]);
+      values[j] = GpuConvert::Widen(pack.elements[j]);
     }
   }
 
@@ -133,7 +126,7 @@ class GpuState {
       const float shorter = static_cast<float>(value);
       return bits.at_random
                  ? RoundAtRandom(shorter, RandomBitsOf(bits.key, element), E())
-                 : Convert::Narrow(shorter, E());
+                 : GpuConvert::Narrow(shorter, E());
     } else {
       return static_cast<float>(value);
     }

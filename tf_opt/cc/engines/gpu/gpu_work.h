@@ -1,5 +1,5 @@
 // How the work of a launch is divided among a GPU's threads. A work is a struct
-// that is passed by value; a device, CUDA's or the emulated one, runs it:
+// that is passed by value; GpuDevice, CUDA's or the emulated one, runs it:
 //
 //   Run         work.Run(block, thread) in each thread of each block
 //   RunWarps    for each warp: work.AddUp(warp, thread), whose lanes are added,
@@ -15,7 +15,6 @@
 #include <cstdint>
 
 #include "tf_opt/cc/engines/measure.h"
-#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 
@@ -38,22 +37,13 @@ inline int64_t BlocksOf(int64_t threads) {
   return (threads + kGpuThreads - 1) / kGpuThreads;
 }
 
-// The first of `count` ascending numbers that isn't less than this one.
-template <typename Number>
-TF_OPT_HOST_DEVICE int64_t FirstNotLess(const Number* numbers, int64_t count,
-                                        Number number) {
-  int64_t low = 0;
-  while (low < count) {
-    const int64_t middle = low + (count - low) / 2;
-    if (numbers[middle] < number) {
-      low = middle + 1;
-    } else {
-      count = middle;
-    }
-  }
-  return low;
-}
-
 }  // namespace tf_opt
+
+// The device, and GpuConvert, which widens and narrows elements of 16 bits.
+#if defined(__CUDACC__)
+#include "tf_opt/cc/engines/gpu/cuda-inl.cuh"
+#else
+#include "tf_opt/cc/engines/gpu/gpu_emulation-inl.h"
+#endif
 
 #endif  // TF_OPT_CC_ENGINES_GPU_GPU_WORK_H_

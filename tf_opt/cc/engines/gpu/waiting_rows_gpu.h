@@ -3,6 +3,7 @@
 #ifndef TF_OPT_CC_ENGINES_GPU_WAITING_ROWS_GPU_H_
 #define TF_OPT_CC_ENGINES_GPU_WAITING_ROWS_GPU_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "tf_opt/cc/engines/gpu/gpu_work.h"
@@ -12,69 +13,78 @@
 
 namespace tf_opt {
 
-// Counts the steps that rows of each table may have missed.
+// Blocks that go through all rows, which is seldom necessary.
+constexpr int64_t kBlocksOverAllRows = 1024;
+
+// Blocks for ForCatchingUp.
 template <typename T>
-struct CountMissedWork {
-  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    const int64_t i = block * kGpuThreads + thread;
-    if (i >= step.batch.count) return;
-    const RowTable<T>& table = step.batch.tables[i];
-    const int64_t count = CountMissed(table.missed, table.slices.capacity);
-    step.memory.waits[i] = {static_cast<int32_t>(count),
-                            !lazy || count == table.slices.capacity};
+int64_t BlocksCatchingUp(const RowBatch<T>& batch) {
+  return std::max(batch.blocks(Rows::kOccurring),
+                  std::min(batch.blocks(Rows::kAll), kBlocksOverAllRows));
+}
+
+// Calls use(part, row) for a thread's rows that catch up: those that occur or,
+// where it must be, all.
+template <typename T, typename Use>
+TF_OPT_RULE_INLINE void ForCatchingUp(const RowBatch<T>& batch, int64_t block,
+                                      int thread, const Use& use) {
+  RowPart part = batch.PartOf(Rows::kOccurring, block, thread);
+  for (; part.k < part.end; part.k += part.stride) {
+    if (batch.waits[part.i].all_catch_up) break;
+    const int64_t row = batch.Occurring(part.i, part.k).row;
+    if (row >= 0) use(part, row);
   }
+  if (block >= kBlocksOverAllRows) return;
+  const int64_t* const ends = batch.row_block_ends;
+  for (int i = 0; i < batch.count; ++i) {
+    if (!batch.waits[i].all_catch_up || batch.waits[i].count == 0) continue;
+    for (int64_t b = (i == 0 ? 0 : ends[i - 1]) + block; b < ends[i];
+         b += kBlocksOverAllRows) {
+      part = batch.PartOf(Rows::kAll, b, thread);
+      for (; part.k < part.end; part.k += part.stride) use(part, part.k);
+    }
+  }
+}
 
-  RowStep<T> step;
-  bool lazy;
-};
-
-// Marks all rows of the tables as up to date that all caught up.
+// Marks the rows that caught up as up to date. If the step is lazy and updates,
+// the others miss it, which is counted by a block for each table.
 template <typename T>
-struct MarkAllWork {
+struct MarkWaitingWork {
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    if (!step.catches_up()) return;
-    for (int i = 0; i < step.batch.count; ++i) {
-      const RowTable<T>& table = step.batch.tables[i];
-      const WaitState waits = step.memory.waits[i];
-      if (!waits.all_catch_up || waits.count == 0) continue;
-      for (int64_t k = block * kGpuThreads + thread;
-           k < table.slices.rows || k < waits.count;
-           k += blocks * kGpuThreads) {
-        if (k < table.slices.rows) table.since[k] = 0;
-        if (k < waits.count) table.missed[k] = MissedSteps();
+    if (!batch.catches_up()) return;
+    const int more = lazy && batch.updates() ? 1 : 0;
+    ForCatchingUp(batch, block, thread, [&](const RowPart& part, int64_t row) {
+      if (part.lane != 0) return;
+      const WaitState waits = batch.waits[part.i];
+      const bool misses = waits.all_catch_up && !Occurs(part.i, row);
+      batch.tables[part.i].since[row] =
+          static_cast<float>(waits.left() + (misses ? 0 : more));
+    });
+    if (block >= batch.count) return;
+    const WaitState waits = batch.waits[block];
+    MissedSteps* const missed = batch.tables[block].missed;
+    const int32_t count = waits.left() + more;
+    for (int32_t k = thread; k < waits.count || k < count; k += kGpuThreads) {
+      if (k >= count) {
+        missed[k] = MissedSteps();
+      } else if (more > 0) {
+        if (k == waits.left()) missed[k] = MissedSteps::None();
+        missed[k].Add(batch.missed[block]);
       }
     }
   }
 
-  RowStep<T> step;
-  int64_t blocks;
-};
+  RowBatch<T> batch;
+  bool lazy;
 
-// Marks the rows that occur as up to date; the others miss this step, which is
-// counted by a block for each table.
-template <typename T>
-struct MissStepWork {
-  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    if (!step.catches_up()) return;
-    const int more = step.updates() ? 1 : 0;
-    RowPart part = PartOfThread(step.batch, Rows::kOccurring, block, thread);
-    for (; part.k < part.end && part.lane == 0; part.k += part.stride) {
-      const int64_t row = OccurringRow(step, part.i, part.k).row;
-      if (row < 0) continue;
-      step.batch.tables[part.i].since[row] =
-          static_cast<float>(step.MissedSince(part.i) + more);
-    }
-    if (more == 0 || block >= step.batch.count) return;
-    const int i = static_cast<int>(block);
-    const int32_t count = step.MissedSince(i);
-    MissedSteps* const missed = step.batch.tables[i].missed;
-    for (int32_t k = thread; k <= count; k += kGpuThreads) {
-      if (k == count) missed[k] = MissedSteps::None();
-      missed[k].Add(step.memory.missed[i]);
-    }
+ private:
+  TF_OPT_RULE_INLINE bool Occurs(int i, int64_t row) const {
+    const uint32_t key = batch.tables[i].key_begin + static_cast<uint32_t>(row);
+    const uint32_t* const keys = batch.keys + batch.entry_begin(i);
+    const int64_t k = FirstWhere(batch.entries_of(i),
+                                 [&](int64_t k) { return keys[k] >= key; });
+    return k < batch.entries_of(i) && keys[k] == key;
   }
-
-  RowStep<T> step;
 };
 
 }  // namespace tf_opt

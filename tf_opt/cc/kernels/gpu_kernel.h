@@ -1,10 +1,13 @@
-// Sparse gradients for the engine for GPUs. Their rows are on the device, so an
-// op learns of a wrong one only later: the next step of the same op tells.
-#ifndef TF_OPT_CC_KERNELS_SLICES_ON_GPU_H_
-#define TF_OPT_CC_KERNELS_SLICES_ON_GPU_H_
+// What kernels share that call the engine for GPUs: its queue and errors, and
+// sparse gradients. Their rows are on the device, so an op learns of a wrong
+// one only later: the next step of the same op tells.
+#ifndef TF_OPT_CC_KERNELS_GPU_KERNEL_H_
+#define TF_OPT_CC_KERNELS_GPU_KERNEL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,8 +19,33 @@
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/kernels/slices.h"
+#include "xla/stream_executor/stream.h"
 
 namespace tf_opt {
+
+// Returns the op's queue, whose stream is null if the op runs on a CPU (where
+// tests emulate the GPU engine). What is allocated, once, is released with
+// `memory`, and only later work of the same stream may get it.
+inline GpuQueue QueueOf(tensorflow::OpKernelContext* context,
+                        tensorflow::Tensor* memory) {
+  tensorflow::DeviceContext* const device = context->op_device_context();
+  const bool has_stream = device != nullptr && device->stream() != nullptr;
+  return {has_stream ? device->stream()->platform_specific_handle().stream
+                     : nullptr,
+          [context, memory](std::size_t bytes) {
+            const absl::Status status = context->allocate_temp(
+                tensorflow::DT_UINT8, {static_cast<int64_t>(bytes)}, memory);
+            if (status.ok()) return memory->data();
+            context->CtxFailure(status);  // Which tells more.
+            throw std::bad_alloc();
+          }};
+}
+
+// Converts the result of an engine for GPUs, null or a description.
+inline absl::Status CudaStatus(const char* error) {
+  return error == nullptr ? absl::OkStatus()
+                          : absl::InternalError(absl::StrCat("CUDA: ", error));
+}
 
 // Where the device writes the first wrong row of a kernel's steps.
 class WrongRowReport {
@@ -38,11 +66,8 @@ class WrongRowReport {
     }
     *place = place_;
     if (place_->table == 0) return absl::OkStatus();
-    const BadRow bad = *place_;
+    const absl::Status error = BadRowError(*place_, attributes);
     place_->table = 0;
-    const WrongRow wrong = {bad.has_values ? "indices" : "accumulated_rows",
-                            bad.row, bad.at};
-    const absl::Status error = wrong.Error(attributes, bad.table - 1, bad.rows);
     return absl::InvalidArgumentError(
         absl::StrCat(error.message(), ", in an earlier step on this GPU"));
   }
@@ -52,22 +77,22 @@ class WrongRowReport {
   BadRow* place_ = nullptr;
 };
 
-// Returns slices as the engine takes them; table_rows[i] are a table's rows.
+// Returns slices as the engine takes them.
 inline absl::Status SlicesOnGpu(const std::vector<Slices>& slices,
-                                const std::vector<int64_t>& table_rows,
                                 std::vector<GpuSlices>* found) {
   int64_t entries = 0;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const Slices& one = slices[i];
     constexpr int64_t kMostRows = UINT32_MAX - 2;
-    if (table_rows[i] < 0 || table_rows[i] > kMostRows) {
+    if (one.table_rows < 0 || one.table_rows > kMostRows) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`variables[", i, "]` must have in [0, ", kMostRows,
-          "] rows to have a sparse gradient on a GPU, got ", table_rows[i]));
+          "] rows to have a sparse gradient on a GPU, got ", one.table_rows));
     }
     found->push_back({one.values.data, one.indices.data, one.indices.rows,
                       one.accumulated_rows.data, one.accumulated_rows.rows,
-                      one.indices.type == tensorflow::DT_INT64, table_rows[i]});
+                      one.indices.type == tensorflow::DT_INT64, one.table_rows,
+                      one.values.width});
     entries += found->back().entries();
   }
   if (entries <= INT32_MAX) return absl::OkStatus();
@@ -78,4 +103,4 @@ inline absl::Status SlicesOnGpu(const std::vector<Slices>& slices,
 
 }  // namespace tf_opt
 
-#endif  // TF_OPT_CC_KERNELS_SLICES_ON_GPU_H_
+#endif  // TF_OPT_CC_KERNELS_GPU_KERNEL_H_

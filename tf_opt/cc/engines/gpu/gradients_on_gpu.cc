@@ -1,0 +1,271 @@
+// What the GPU engine does without a rule: it measures gradients, sorts, sums
+// and merges rows, finds those that wait, and copies. Compiled with CUDA's
+// compiler for a GPU, with any other for its emulation.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <type_traits>
+#include <vector>
+
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
+#include "tf_opt/cc/engines/gpu/gpu_batch.h"
+#include "tf_opt/cc/engines/gpu/gpu_work.h"
+#include "tf_opt/cc/engines/gpu/measure_gpu.h"
+#include "tf_opt/cc/engines/gpu/row_batch.h"
+#include "tf_opt/cc/engines/gpu/sum_rows_gpu.h"
+#include "tf_opt/cc/engines/gpu/waiting_rows_gpu.h"
+#if defined(__CUDACC__)
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+#endif
+
+namespace tf_opt {
+namespace {
+
+#if defined(__CUDACC__)
+
+// Sorts keys by their lowest bits, stably, with their positions. Without `room`
+// it only tells the bytes that it needs there, as does AddUp.
+const char* Sort(int64_t count, int bits, const uint32_t* keys,
+                 uint32_t* sorted_keys, const uint32_t* positions,
+                 uint32_t* sorted_positions, void* room, std::size_t* bytes,
+                 void* stream) {
+  return ErrorOf(cub::DeviceRadixSort::SortPairs(
+      room, *bytes, keys, sorted_keys, positions, sorted_positions,
+      static_cast<int>(count), 0, bits, static_cast<cudaStream_t>(stream)));
+}
+
+// Replaces each number by the sum of all up to it.
+const char* AddUp(int64_t count, uint32_t* numbers, void* room,
+                  std::size_t* bytes, void* stream) {
+  return ErrorOf(cub::DeviceScan::InclusiveSum(
+      room, *bytes, numbers, numbers, static_cast<int>(count),
+      static_cast<cudaStream_t>(stream)));
+}
+
+#else
+
+const char* Sort(int64_t count, int bits, const uint32_t* keys,
+                 uint32_t* sorted_keys, const uint32_t* positions,
+                 uint32_t* sorted_positions, void* room, std::size_t* bytes,
+                 void*) {
+  *bytes = 1;
+  if (room == nullptr) return nullptr;
+  std::vector<int64_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  const uint32_t mask = ~0u >> (32 - bits);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return (keys[a] & mask) < (keys[b] & mask);
+  });
+  for (const int64_t k : order) {
+    *sorted_keys++ = keys[k];
+    *sorted_positions++ = positions[k];
+  }
+  return nullptr;
+}
+
+const char* AddUp(int64_t count, uint32_t* numbers, void* room,
+                  std::size_t* bytes, void*) {
+  *bytes = 1;
+  if (room != nullptr) std::partial_sum(numbers, numbers + count, numbers);
+  return nullptr;
+}
+
+#endif
+
+// Adds a table to a batch that has room.
+template <typename T>
+void AddTable(RowTable<T> table, bool warp_a_row, RowBatch<T>* batch) {
+  table.tensor.operands[kGradient] = const_cast<void*>(table.values);
+  constexpr int kPack = kGpuPackOf<T>;
+  table.packs = table.width % kPack == 0 && HasPacks(table.tensor);
+  const int pack = table.packs ? kPack : 1;
+  while (table.lanes() < kWarpThreads &&
+         (warp_a_row || table.lanes() * pack < table.width)) {
+    ++table.lanes_shift;
+  }
+  table.key_begin = batch->keys_end;
+  batch->keys_end += static_cast<uint32_t>(table.rows + 1);
+  // A warp that measures a row has no other.
+  batch->rounds = warp_a_row ? 1 : kRowRounds;
+  const int64_t block_rows = kGpuThreads / table.lanes() * batch->rounds;
+  const int i = batch->count++;
+  const auto add = [i](int64_t more, int64_t* ends) {
+    ends[i] = (i == 0 ? 0 : ends[i - 1]) + more;
+  };
+  const int64_t entries = table.entries();
+  add(entries, batch->entry_ends);
+  add((entries + block_rows - 1) / block_rows, batch->entry_block_ends);
+  add((table.rows + block_rows - 1) / block_rows, batch->row_block_ends);
+  batch->tables[i] = table;
+}
+
+}  // namespace
+
+const char* CopyOnGpu(void* to, const void* from, std::size_t bytes,
+                      void* stream) {
+  GpuDevice device(stream);
+  device.Copy(to, from, bytes);
+  return device.error();
+}
+
+template <typename T>
+const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
+                                const GpuMeasureArguments& arguments,
+                                const GpuQueue& queue) {
+  GpuDevice device(queue.stream);
+  int64_t count = 0;
+  for (const auto& tensor : tensors) count += CountTiles(tensor.size);
+  auto* const tiles =
+      static_cast<Measure*>(queue.allocate(count * sizeof(Measure)));
+  for (const auto& batch : PlanGpuBatches(tensors)) {
+    device.RunWarps(MeasureTilesWork<T>{batch, arguments, tiles},
+                    batch.tiles());
+    device.RunWarps(AddTilesWork<T>{batch, arguments, tiles}, batch.count);
+  }
+  return device.error();
+}
+
+template <typename T>
+std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
+                                  const GpuRowOptions& how, bool warp_a_row,
+                                  std::size_t rule_bytes,
+                                  const GpuQueue& queue) {
+  std::vector<RowBatch<T>> batches;
+  constexpr uint32_t kMostKeys = ~0u - 1;
+  int64_t entries = 0;
+  for (const RowTable<T>& table : tables) {
+    if (batches.empty() || batches.back().count == RowBatch<T>::kCapacity ||
+        table.rows >= kMostKeys - batches.back().keys_end) {
+      batches.emplace_back();
+      batches.back().first = static_cast<int>(&table - tables.data());
+      batches.back().first_entry = entries;
+    }
+    AddTable(table, warp_a_row, &batches.back());
+    entries += table.entries();
+  }
+
+  // First counts the bytes, then gives each array its place.
+  constexpr std::size_t kAlignment = 256;
+  uintptr_t end = 0;
+  const auto take = [&end](auto** array, int64_t count) {
+    *array = reinterpret_cast<std::remove_reference_t<decltype(*array)>>(end);
+    const std::size_t bytes = count * sizeof(**array);
+    end += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  for (const bool counts : {true, false}) {
+    if (!counts) end = reinterpret_cast<uintptr_t>(queue.allocate(end));
+    uint32_t* flags;
+    char* rules;
+    MissedStep* missed;
+    take(&flags, 1 + batches.size());
+    take(&rules, rule_bytes);
+    take(&missed, tables.size());
+    for (RowBatch<T>& batch : batches) {
+      const int64_t count = batch.entries();
+      batch.bad = flags;
+      batch.long_count = flags + 1 + (&batch - batches.data());
+      if (rule_bytes > 0) {
+        batch.header = reinterpret_cast<GpuStepHeader*>(rules);
+      }
+      batch.missed = missed + batch.first;
+      take(&batch.keys, count);
+      take(&batch.positions, count);
+      take(&batch.unsorted_keys, count);
+      take(&batch.unsorted_positions, count);
+      if (rule_bytes == 0) batch.counts = batch.unsorted_keys;
+      take(&batch.long_segments, count / kLongSegment);
+      if (how.sparse && !how.lazy) take(&batch.occurs, batch.keys_end);
+      if (how.waits) take(&batch.waits, batch.count);
+      for (int i = 0; i < batch.count; ++i) {
+        RowTable<T>& table = batch.tables[i];
+        take(&table.sums, table.count * table.width);
+      }
+      std::size_t sum = 0;
+      Sort(count, 32, batch.keys, batch.keys, batch.keys, batch.keys, nullptr,
+           &batch.sort_room_bytes, nullptr);
+      AddUp(count, batch.keys, nullptr, &sum, nullptr);
+      batch.sort_room_bytes = std::max(batch.sort_room_bytes, sum);
+      take(&batch.sort_room, batch.sort_room_bytes);
+    }
+  }
+  return batches;
+}
+
+template <typename T>
+void SortAndSum(const std::vector<RowBatch<T>>& batches,
+                const GpuRowOptions& how, GpuDevice* device) {
+  device->Clear(batches[0].bad, (1 + batches.size()) * sizeof(uint32_t));
+  for (const RowBatch<T>& batch : batches) {
+    if (batch.occurs != nullptr) device->Clear(batch.occurs, batch.keys_end);
+    const int64_t waiting = how.waits ? batch.count : 0;
+    device->Run(MakeKeysWork<T>{batch, how.lazy},
+                BlocksOf(std::max(batch.entries(), waiting)));
+  }
+  for (const RowBatch<T>& batch : batches) {
+    if (batch.entries() == 0) continue;
+    int bits = 1;
+    while (bits < 32 && (batch.keys_end - 1) >> bits > 0) ++bits;
+    std::size_t bytes = batch.sort_room_bytes;
+    device->Note(Sort(batch.entries(), bits, batch.unsorted_keys, batch.keys,
+                      batch.unsorted_positions, batch.positions,
+                      batch.sort_room, &bytes, device->stream()));
+    device->Run<4>(SumRowsWork<T>{batch, how.report},
+                   batch.blocks(Rows::kOccurring));
+    int64_t columns = 1;
+    for (int i = 0; i < batch.count; ++i) {
+      if (batch.entries_of(i) <= kLongSegment) continue;
+      columns = std::max(columns, batch.tables[i].width);
+    }
+    constexpr int64_t kColumns = SumLongRowsWork<T>::kColumns;
+    device->RunStages(
+        SumLongRowsWork<T>{batch, (columns + kColumns - 1) / kColumns});
+  }
+}
+
+template <typename T>
+void MarkWaiting(const RowBatch<T>& batch, bool lazy, GpuDevice* device) {
+  device->Run(MarkWaitingWork<T>{batch, lazy},
+              std::max<int64_t>(BlocksCatchingUp(batch), batch.count));
+}
+
+template <typename T>
+const char* MergeSlicesGpu(const std::vector<GpuSlices>& slices, BadRow* report,
+                           const GpuQueue& queue) {
+  GpuDevice device(queue.stream);
+  std::vector<RowTable<T>> tables;
+  for (const GpuSlices& one : slices) tables.push_back({one});
+  const GpuRowOptions how = {/*sparse=*/true, /*lazy=*/true, /*waits=*/false,
+                             report};
+  const auto batches = PlanRows(tables, how, /*warp_a_row=*/false,
+                                /*rule_bytes=*/0, queue);
+  SortAndSum(batches, how, &device);
+  for (const RowBatch<T>& batch : batches) {
+    if (batch.entries() == 0) continue;
+    std::size_t bytes = batch.sort_room_bytes;
+    device.Note(AddUp(batch.entries(), batch.counts, batch.sort_room, &bytes,
+                      queue.stream));
+    device.Run<4>(WriteMergedWork<T>{batch}, batch.blocks(Rows::kOccurring));
+  }
+  return device.error();
+}
+
+#define TF_OPT_INSTANTIATE(T)                                            \
+  template const char* MeasureGradientsGpu<T>(                           \
+      const std::vector<MeasuredTensor<T>>&, const GpuMeasureArguments&, \
+      const GpuQueue&);                                                  \
+  template std::vector<RowBatch<T>> PlanRows<T>(                         \
+      const std::vector<RowTable<T>>&, const GpuRowOptions&, bool,       \
+      std::size_t, const GpuQueue&);                                     \
+  template void SortAndSum<T>(const std::vector<RowBatch<T>>&,           \
+                              const GpuRowOptions&, GpuDevice*);         \
+  template void MarkWaiting<T>(const RowBatch<T>&, bool, GpuDevice*);    \
+  template const char* MergeSlicesGpu<T>(const std::vector<GpuSlices>&,  \
+                                         BadRow*, const GpuQueue&)
+TF_OPT_INSTANTIATE(Half);
+TF_OPT_INSTANTIATE(BFloat16);
+TF_OPT_INSTANTIATE(float);
+TF_OPT_INSTANTIATE(double);
+
+}  // namespace tf_opt
