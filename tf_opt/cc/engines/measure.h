@@ -77,6 +77,15 @@ struct MeasuredTensor {
   GradientRows rows = {};
 };
 
+// How gradients are measured, and the results: a number for each of them. All
+// pointers are to the device's memory.
+struct MeasureArguments {
+  const double* gradient_scale;
+  const bool* enabled;  // If false, no gradient is read.
+  double* sums_of_squares;
+  bool* finite;
+};
+
 template <typename V>
 TF_OPT_RULE_INLINE V MeasuredValue(V scale, V gradient) {
   return scale * gradient;

@@ -55,11 +55,7 @@ struct MeasureLaunch {
   std::vector<LaunchArray> gradients;
   std::vector<GradientRows> rows;         // May be empty.
   std::vector<LaunchArray> accumulators;  // May be empty.
-  const double* gradient_scale = nullptr;
-  const bool* enabled = nullptr;
-  // The results: one number for each gradient.
-  double* sums_of_squares = nullptr;
-  bool* finite = nullptr;
+  MeasureArguments arguments = {};
 };
 
 // Measures gradients of this type.
@@ -68,22 +64,21 @@ absl::Status MeasureAll(OpKernelContext* context, const MeasureLaunch& launch) {
 #if defined(TF_OPT_GPU_DEVICE)
   Tensor workspace;
   return CudaStatus(MeasureGradientsGpu(launch.Tensors<Element>(),
-                                        {launch.gradient_scale, launch.enabled,
-                                         launch.sums_of_squares, launch.finite},
+                                        launch.arguments,
                                         QueueOf(context, &workspace)));
 #else
   std::vector<Measure> measures(launch.gradients.size(), {0, true});
   // As when gradients are applied: TensorFlow's pool threads flush denormals to
   // zero, and this thread must give the same numbers.
   const tensorflow::port::ScopedFlushDenormal flush_denormals;
-  if (ReadOnce(launch.enabled)) {
-    measures = MeasureGradients<Element>(launch.Tensors<Element>(),
-                                         ReadOnce(launch.gradient_scale),
-                                         ChosenCpuTarget(), ThreadsOf(context));
+  if (ReadOnce(launch.arguments.enabled)) {
+    measures = MeasureGradients<Element>(
+        launch.Tensors<Element>(), ReadOnce(launch.arguments.gradient_scale),
+        ChosenCpuTarget(), ThreadsOf(context));
   }
   for (std::size_t i = 0; i < measures.size(); ++i) {
-    launch.sums_of_squares[i] = measures[i].sum_of_squares;
-    launch.finite[i] = measures[i].finite;
+    launch.arguments.sums_of_squares[i] = measures[i].sum_of_squares;
+    launch.arguments.finite[i] = measures[i].finite;
   }
   return absl::OkStatus();
 #endif
@@ -152,13 +147,12 @@ class MeasureOp : public Kernel {
     const void *scale, *enabled;
     TF_RETURN_IF_ERROR(FindScalar(context, "gradient_scale", &scale));
     TF_RETURN_IF_ERROR(FindScalar(context, "enabled", &enabled));
-    launch.gradient_scale = static_cast<const double*>(scale);
-    launch.enabled = static_cast<const bool*>(enabled);
     Tensor *sums, *finite;
     TF_RETURN_IF_ERROR(context->allocate_output(0, {count}, &sums));
     TF_RETURN_IF_ERROR(context->allocate_output(1, {count}, &finite));
-    launch.sums_of_squares = static_cast<double*>(sums->data());
-    launch.finite = static_cast<bool*>(finite->data());
+    launch.arguments = {
+        static_cast<const double*>(scale), static_cast<const bool*>(enabled),
+        static_cast<double*>(sums->data()), static_cast<bool*>(finite->data())};
     return WithElementType(ElementTypeOf(type), [&](auto element) {
       return MeasureAll<typename decltype(element)::type>(context, launch);
     });

@@ -96,19 +96,10 @@ struct GpuStep {
 template <typename Description>
 const char* ApplyOnGpu(const GpuStep& step, const GpuQueue& queue);
 
-// What measures gradients. All pointers are to the device's memory; the results
-// are one number for each tensor.
-struct GpuMeasureArguments {
-  const double* gradient_scale;
-  const bool* enabled;  // If false, no tensor is read.
-  double* sums_of_squares;
-  bool* finite;
-};
-
 // Measures all tensors: two launches for as many as they can describe.
 template <typename T>
 const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
-                                const GpuMeasureArguments& arguments,
+                                const MeasureArguments& arguments,
                                 const GpuQueue& queue);
 
 // Merges slices, whose values are of type T.

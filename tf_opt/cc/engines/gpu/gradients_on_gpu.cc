@@ -112,7 +112,7 @@ const char* CopyOnGpu(void* to, const void* from, std::size_t bytes,
 
 template <typename T>
 const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
-                                const GpuMeasureArguments& arguments,
+                                const MeasureArguments& arguments,
                                 const GpuQueue& queue) {
   GpuDevice device(queue.stream);
   int64_t count = 0;
@@ -251,17 +251,17 @@ const char* MergeSlicesGpu(const std::vector<GpuSlices>& slices, BadRow* report,
   return device.error();
 }
 
-#define TF_OPT_INSTANTIATE(T)                                            \
-  template const char* MeasureGradientsGpu<T>(                           \
-      const std::vector<MeasuredTensor<T>>&, const GpuMeasureArguments&, \
-      const GpuQueue&);                                                  \
-  template std::vector<RowBatch<T>> PlanRows<T>(                         \
-      const std::vector<RowTable<T>>&, const GpuRowOptions&, bool,       \
-      std::size_t, const GpuQueue&);                                     \
-  template void SortAndSum<T>(const std::vector<RowBatch<T>>&,           \
-                              const GpuRowOptions&, GpuDevice*);         \
-  template void MarkWaiting<T>(const RowBatch<T>&, bool, GpuDevice*);    \
-  template const char* MergeSlicesGpu<T>(const std::vector<GpuSlices>&,  \
+#define TF_OPT_INSTANTIATE(T)                                           \
+  template const char* MeasureGradientsGpu<T>(                          \
+      const std::vector<MeasuredTensor<T>>&, const MeasureArguments&,   \
+      const GpuQueue&);                                                 \
+  template std::vector<RowBatch<T>> PlanRows<T>(                        \
+      const std::vector<RowTable<T>>&, const GpuRowOptions&, bool,      \
+      std::size_t, const GpuQueue&);                                    \
+  template void SortAndSum<T>(const std::vector<RowBatch<T>>&,          \
+                              const GpuRowOptions&, GpuDevice*);        \
+  template void MarkWaiting<T>(const RowBatch<T>&, bool, GpuDevice*);   \
+  template const char* MergeSlicesGpu<T>(const std::vector<GpuSlices>&, \
                                          BadRow*, const GpuQueue&)
 TF_OPT_INSTANTIATE(Half);
 TF_OPT_INSTANTIATE(BFloat16);

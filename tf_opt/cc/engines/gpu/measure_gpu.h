@@ -46,7 +46,7 @@ struct MeasureTilesWork {
   }
 
   GpuBatch<MeasuredTensor<T>> batch;
-  GpuMeasureArguments arguments;
+  MeasureArguments arguments;
   Measure* tiles;
 
  private:
@@ -153,7 +153,7 @@ struct AddTilesWork {
   }
 
   GpuBatch<MeasuredTensor<T>> batch;
-  GpuMeasureArguments arguments;
+  MeasureArguments arguments;
   const Measure* tiles;
 };
 
