@@ -62,8 +62,10 @@ TF_OPT_RULE_INLINE void ForColumns(const RowTable<T>& table, int lane,
                                    const Use& use) {
   const auto in_packs = [&](auto pack) {
     constexpr int kPack = decltype(pack)::value;
-    const int stride = table.lanes() * kPack;
-    for (int64_t c = lane * kPack; c < table.width; c += stride) use(c, pack);
+    for (int64_t c = lane * kPack; c < table.width;
+         c += table.lanes() * kPack) {
+      use(c, pack);
+    }
   };
   if (table.packs) {
     in_packs(std::integral_constant<int, kGpuPackOf<T>>());
