@@ -91,10 +91,11 @@ def test_z_begins_as_what_the_variables_are_then(implementation, how):
         optimizer.apply([tf.constant([1.0])], variables[:1])
 
     step = tf.function(step) if how == "tf.function" else step
+    variables[0].assign([5.0])
+    with optimizer.averaged_weights():
+        assert variables[0].numpy() == [5.0]
     for variable in variables:
         variable.assign([6.0])
-    with optimizer.averaged_weights():
-        assert variables[0].numpy() == [6.0]
     step()
     with optimizer.averaged_weights():
         np.testing.assert_allclose(variables[0].numpy(), [5.875])
@@ -107,6 +108,19 @@ def test_z_begins_as_what_the_variables_are_then(implementation, how):
     optimizer.iterations.assign(1000)
     optimizer.apply([tf.constant([0.0])])
     assert late.numpy() == [6.0]
+
+
+def test_a_traced_step_may_create_the_variable():
+    made, optimizer = [], make()
+
+    @tf.function
+    def step() -> None:
+        # It has no value yet when the optimizer is built.
+        made.extend([] if made else [keras.Variable([6.0])])
+        optimizer.apply([tf.constant([1.0])], made)
+
+    step()
+    np.testing.assert_allclose(made[0].numpy(), [5.875])
 
 
 # ---- Keras. ----
