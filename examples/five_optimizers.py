@@ -54,13 +54,13 @@ OPTIMIZERS: Mapping[str, Callable[[], keras.optimizers.Optimizer]] = {
     ),
     # The last layer is no hidden one, and positions are like an embedding.
     "Muon": lambda: tf_opt.Muon(
-        cosine(8e-3),
-        weight_decay=0.025,
-        adam_weight_decay=0.025,
+        cosine(1e-2),
+        weight_decay=0.02,
+        adam_weight_decay=0.02,
         exclude_layers=["positions", "last"],
     ),
-    "Adafactor": lambda: tf_opt.Adafactor(4e-2, weight_decay=0.005),
-    "Lamb": lambda: tf_opt.Lamb(cosine(2e-2), weight_decay=0.01),
+    "Adafactor": lambda: tf_opt.Adafactor(3e-2, weight_decay=0.007),
+    "Lamb": lambda: tf_opt.Lamb(cosine(1e-2), weight_decay=0.02),
 }
 
 
