@@ -79,8 +79,8 @@ class SwapAveragedWeights(keras.callbacks.Callback):
             ):
                 raise ValueError(
                     "SwapAveragedWeights needs a model compiled with tf_opt."
-                    "AveragedSGD, or with another tf_opt optimizer that has "
-                    f"`use_ema=True`. Received: {optimizer}"
+                    "AveragedSGD or ScheduleFreeAdamW, or with another tf_opt "
+                    f"optimizer that has `use_ema=True`. Received: {optimizer}"
                 )
         # An optimizer without variables in a MultiOptimizer is never built.
         return [optimizer for optimizer in optimizers if optimizer.built]

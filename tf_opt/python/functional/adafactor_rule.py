@@ -73,7 +73,7 @@ def adafactor_update(
 ) -> Formula:
     """Binds a step's numbers; the slots are r and c of a matrix, else v."""
 
-    def second_moment(s, g, **slots):
+    def normalized(s, g, **slots):
         squares = tf.square(g) + s.epsilon_1
 
         def moved(name, axis=None):
@@ -82,18 +82,18 @@ def adafactor_update(
 
         if not is_matrix:
             v = moved("v")
-            return v, [v]
+            return g / s.sqrt(v), [v]
         r, c = moved("r", -1), moved("c", -2)
-        of_rows = r / tf.reduce_mean(r, axis=-1, keepdims=True)
-        product = of_rows[..., tf.newaxis] * c[..., tf.newaxis, :]
-        return product, [r, c]
+        of_rows = s.sqrt(r / tf.reduce_mean(r, axis=-1, keepdims=True))
+        # The product of two small moments would be 0.
+        u = g / of_rows[..., tf.newaxis] / s.sqrt(c)[..., tf.newaxis, :]
+        return u, [r, c]
 
     def rms(s, x):
         return s.sqrt(arithmetic.mean_square(x))
 
     def formula(s, p, g, **slots):
-        v, slots = second_moment(s, g, **slots)
-        u = g / s.sqrt(v)
+        u, slots = normalized(s, g, **slots)
         u = u / tf.maximum(rms(s, u) / s.clip_threshold, 1)
         return p - tf.maximum(rms(s, p), s.epsilon_2) * s.rate * u, *slots
 
@@ -117,7 +117,9 @@ _VECTOR = rule_spec.RuleSpec(
         rule_spec.Number("beta_2_decay", rule_spec.NON_POSITIVE),
         rule_spec.Number("epsilon_1", rule_spec.NON_NEGATIVE),
         rule_spec.Number("epsilon_2", rule_spec.NON_NEGATIVE),
-        rule_spec.Number("clip_threshold", rule_spec.NON_NEGATIVE),
+        rule_spec.Number(
+            "clip_threshold", rule_spec.GREATER_THAN_0, may_be_infinite=True
+        ),
     ],
     modes=["relative_step"],
 )

@@ -144,6 +144,12 @@ def widest_real(dtypes: Iterable[tf.DType | str]) -> tf.DType:
     return tf.float64 if tf.float64 in widths else tf.float32
 
 
+def may_be_matrix(x: Any) -> bool:
+    """Returns whether the last two axes of a tensor may be a matrix."""
+    is_complex = tf.dtypes.as_dtype(x.dtype).is_complex
+    return not is_complex and len(x.shape) >= 2
+
+
 def as_real(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Casts a tensor to a real type; a complex number becomes two reals."""
     if tensor.dtype.is_complex:

@@ -66,6 +66,7 @@ def muon(
     return MuonResult(**pure_step(SPEC, locals()))
 
 
+_MOST_PRODUCTS = 3
 # A product of smaller matrices takes less time than to put its parts together.
 _WORTH_HALVING = 256
 
@@ -107,14 +108,17 @@ def orthogonalized(
         for _ in range(steps):
             x = a * x + tf.matmul(b_and_c(gram()), x)
     else:
-        square, product = gram(), None
         for k in range(steps):
+            # Rounding errors of A grow with each P.
+            if k % _MOST_PRODUCTS == 0:
+                square, product = gram(), None
             p = b_and_c(square)
             p = tf.linalg.set_diag(p, tf.linalg.diag_part(p) + a)
             product = p if product is None else symmetric_product(p, product)
-            if k < steps - 1:
+            if k == steps - 1 or (k + 1) % _MOST_PRODUCTS == 0:
+                x = tf.matmul(product, x)
+            else:
                 square = symmetric_product(symmetric_product(p, square), p)
-        x = tf.matmul(product, x)
     return tf.linalg.matrix_transpose(x) if is_tall else x
 
 
@@ -165,11 +169,16 @@ _NUMBERS = [
     Number("momentum", rule_spec.DECAY_RATE),
     Number("ns_steps", rule_spec.POSITIVE, is_static=True),
     Number("rms_rate", rule_spec.NON_NEGATIVE, may_be_none=True),
-    Number("adam_lr_ratio", rule_spec.NON_NEGATIVE, in_rule=False),
+    Number(
+        *("adam_lr_ratio", rule_spec.NON_NEGATIVE),
+        in_rule=False,
+        in_op=False,
+    ),
     Number(
         *("adam_weight_decay", rule_spec.NON_NEGATIVE),
         may_be_none=True,
         in_rule=False,
+        in_op=False,
     ),
 ]
 _M = dataclasses.replace(rule_spec.FIRST_MOMENT, keras_list="momentums")
@@ -191,6 +200,7 @@ SPEC = dataclasses.replace(
         "beta_1": "adam_beta_1",
         "beta_2": "adam_beta_2",
         "epsilon_hat": True,
+        "weight_decay": "adam_weight_decay",
     },
     update=adamw_update,
     coasts=True,

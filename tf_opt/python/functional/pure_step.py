@@ -14,7 +14,6 @@ from tf_opt.python.functional.rule_spec import (
     ROW_WISE,
     RuleSpec,
     Slot,
-    may_be_matrix,
 )
 
 # Narrower types that a slot may have, by arithmetic type.
@@ -35,7 +34,7 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
         spec = spec.forms[ROW_WISE]
         checks.has_rows("variable", variable)
     others = {slot.name: arguments[slot.name] for slot in spec.slots_of_forms}
-    if MATRIX in spec.forms and may_be_matrix(variable):
+    if MATRIX in spec.forms and arithmetic.may_be_matrix(variable):
         spec = spec.forms[MATRIX]
     spec.check_slots(arguments)
     gradient = checks.like(

@@ -49,6 +49,7 @@ class Range(NamedTuple):
 
 ANY = Range("a number")
 NON_NEGATIVE = Range(">= 0", 0)
+GREATER_THAN_0 = Range("> 0", math.ulp(0.0))
 NON_POSITIVE = Range("<= 0", bound=0)
 POSITIVE = Range(">= 1", 1)
 DECAY_RATE = Range("in [0, 1)", 0, 1, includes_bound=False)
@@ -145,9 +146,9 @@ class Number:
         """
         if value is None and self.may_be_none:
             return None
-        if self.is_static:
-            return checks.fixed_integer(self.name, value)
         convert = checks.integer if self.is_count else checks.real
+        if self.is_static:
+            convert = checks.fixed_integer
         number = convert(self.name, value)
         # A tensor would have to be read first.
         if not isinstance(number, tf.Tensor) and not self.range.has(number):
@@ -206,13 +207,6 @@ Form = Literal["elementwise", "row_wise", "matrix"]
 ELEMENTWISE: Form = "elementwise"
 ROW_WISE: Form = "row_wise"
 MATRIX: Form = "matrix"
-
-
-def may_be_matrix(x: Any) -> bool:
-    """Returns whether the last two axes of a tensor may be a matrix."""
-    is_complex = tf.dtypes.as_dtype(x.dtype).is_complex
-    return not is_complex and len(x.shape) >= 2
-
 
 # The modes of every rule.
 COMMON_MODES = ("decoupled_weight_decay", "maximize")
@@ -297,8 +291,8 @@ class RuleSpec:
 
     @functools.cached_property
     def beside_op(self) -> tuple[Number, ...]:
-        """Numbers of the rule that the op doesn't take, so doesn't check."""
-        return tuple(x for x in self.numbers if x.in_rule and not x.in_op)
+        """Numbers that the op doesn't take, so doesn't check."""
+        return tuple(x for x in self.numbers if not x.in_op)
 
     @functools.cached_property
     def arguments(self) -> tuple[str, ...]:
@@ -428,6 +422,8 @@ class RuleSpec:
                 f"{mode} for {self.class_name}, whose missed steps can't be "
                 "made up in one. Use True or False"
             )
+        if "weight_decay" in self.op_arguments:
+            weight_decay = hyperparameters[self.op_arguments["weight_decay"]]
         l2 = not hyperparameters["decoupled_weight_decay"]
         if l2 and not (weight_decay is None or is_known(weight_decay, 0)):
             raise ValueError(

@@ -103,7 +103,7 @@ def unroll(
         if slot not in by_name or spec is None:
             return tf.shape(leaf)
         form = rule_spec.ELEMENTWISE
-        if rule_spec.MATRIX in spec.forms and rule_spec.may_be_matrix(leaf):
+        if rule_spec.MATRIX in spec.forms and arithmetic.may_be_matrix(leaf):
             form = rule_spec.MATRIX
         if slot not in {x.name for x in spec.forms[form].slots}:
             return [0]  # Without elements where the leaf's form has none.

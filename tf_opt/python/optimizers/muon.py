@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 from typing_extensions import Unpack
 
-from tf_opt.python.functional import muon_rule
+from tf_opt.python.functional import arithmetic, muon_rule
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.step_frame import is_known
-from tf_opt.python.keras_internals import Number, Variable
+from tf_opt.python.keras_internals import Number
 from tf_opt.python.optimizers.base.arguments import (
     CommonArguments,
     LearningRate,
@@ -22,7 +23,6 @@ from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state import matrices, patterns
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
-from tf_opt.python.optimizers.values import variables as access
 
 
 def _check_layers(name: str, value: Any) -> None:
@@ -166,10 +166,10 @@ class _MuonRule(UpdateRule):
             return decay
         own = self.hyperparameters["adam_weight_decay"]
         ratio = self.learning_rate_factor()
-        if own is None or ratio is None:
+        is_decoupled = self.hyperparameters["decoupled_weight_decay"]
+        if own is None or ratio is None or not is_decoupled:
             return own
-        own = access.as_number(own) if isinstance(own, Variable) else own
-        return 0.0 if is_known(ratio, 0) else own / ratio
+        return tf.math.divide_no_nan(*map(arithmetic.float64, (own, ratio)))
 
     def learning_rate_factor(self) -> Scalar | None:
         """Returns the factor of AdamW's learning rate."""

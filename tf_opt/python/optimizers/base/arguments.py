@@ -141,6 +141,10 @@ def standard(checks: Mapping[str, Check], name: str, value: Any) -> Any:
         return standard_state_dtype(value)
     if isinstance(value, (np.bool_, np.integer)):
         value = value.item()
+    if name in checks and isinstance(value, (list, tuple)):
+        value = list(value)
+    if name in checks and isinstance(value, Mapping):
+        value = dict(value)
     if name in checks and isinstance(value, tf.Tensor) and value.shape == ():
         is_number = value.dtype.is_floating or value.dtype.is_integer
         if is_number and not tf.is_symbolic_tensor(value):

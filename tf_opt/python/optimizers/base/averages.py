@@ -220,6 +220,15 @@ def forbid_step(iterations: keras.Variable) -> Iterator[Flag]:
         yield True
 
 
+def raise_no_step_ran() -> None:
+    """Raises a RuntimeError after `fit`: inside XLA its steps raised none."""
+    raise RuntimeError(
+        "No step ran, because the average is in the variables' place. Call "
+        "`optimizer.swap_out_average()` first, or pass "
+        "`tf_opt.callbacks.SwapAveragedWeights()` to `fit`."
+    )
+
+
 def warn_of_weights(class_name: str) -> None:
     """Warns that `fit` leaves a model its weights instead of the average."""
     warnings.warn(

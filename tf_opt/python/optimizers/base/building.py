@@ -14,7 +14,15 @@ import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic, coasting
-from tf_opt.python.functional.rule_spec import Form, RuleSpec, Shared, Slot
+from tf_opt.python.functional.rule_spec import (
+    ELEMENTWISE,
+    MATRIX,
+    ROW_WISE,
+    Form,
+    RuleSpec,
+    Shared,
+    Slot,
+)
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state import storage, table_modes
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
@@ -114,6 +122,33 @@ class StateBuilder:
                 dtype=dtype.name,
                 name=f"{prefix}_{name}",
             )
+
+    def forms(
+        self,
+        row_wise: Sequence[bool],
+        input_axes: Sequence[int],
+        catch_up: Sequence[bool],
+    ) -> tuple[Form, ...]:
+        """Returns the form of the rule that updates each variable.
+
+        Raises:
+            ValueError: If rows of a matrix are to catch up.
+        """
+        if MATRIX not in self.spec.forms:
+            return tuple(ROW_WISE if x else ELEMENTWISE for x in row_wise)
+        are_matrices = input_axes or list(
+            map(arithmetic.may_be_matrix, self._variables)
+        )
+        for x, is_matrix, waits in zip(
+            self._variables, are_matrices, catch_up, strict=True
+        ):
+            if is_matrix and waits:
+                raise ValueError(
+                    "`lazy_mode='catch_up'` isn't available for "
+                    f"`{path_of(x)}`, which is updated as a matrix. Received: "
+                    f"lazy_mode={self._optimizer.lazy_mode!r}"
+                )
+        return tuple(MATRIX if x else ELEMENTWISE for x in are_matrices)
 
     def slots(self, forms: Sequence[Form]) -> dict[str, PerVariable]:
         """Adds the rule's slots; `forms` is as in `OptimizerState`.

@@ -198,6 +198,8 @@ class FusedOptimizer(KerasOptimizer):
         if tf.executing_eagerly():
             self._bring_up_to_date()
         if self.average_is_swapped_in:
+            if not self._is_swapped_after_fit:
+                averages.raise_no_step_ran()
             self.swap_out_average()
         if self.use_ema and self._state is not None:
             averages.overwrite_variables(self._state, var_list)

@@ -12,14 +12,7 @@ import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.dispatch import Implementation
-from tf_opt.python.functional.rule_spec import (
-    ELEMENTWISE,
-    MATRIX,
-    ROW_WISE,
-    Form,
-    RuleSpec,
-    may_be_matrix,
-)
+from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import Number, Variable
 from tf_opt.python.optimizers.base import arguments, representation, saving
 from tf_opt.python.optimizers.base.building import StateBuilder
@@ -347,7 +340,10 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         for option in self._choices.chosen:
             self._apply_choice(self._choices, option)
         spec = self._builder.spec
-        forms = tuple(self._forms(variables))
+        input_axes = self._input_axes(variables)
+        forms = self._builder.forms(
+            *(self._choices.values["row_wise"], input_axes, catch_up)
+        )
         slots = self._builder.slots(forms)
         # A subclass may read Keras' lists; a slot that is left out has none.
         for slot in self._spec.slots_of_forms:
@@ -369,7 +365,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             excluded=tuple(self._choices.values["excluded"]),
             lazy_mode=tuple(self._choices.values["lazy_mode"]),
             forms=forms,
-            input_axes=self._input_axes(variables),
+            input_axes=input_axes,
             built_slots=slots,
             accumulators=getattr(self, "_accumulated_gradients", ()),
             averages=getattr(self, "_model_variables_moving_average", ()),
@@ -385,18 +381,6 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             list_all=lambda: self.variables,
             unsaved=self._unsaved,
         )
-
-    def _forms(self, variables: Sequence[keras.Variable]) -> Sequence[Form]:
-        """Returns the form of the rule that updates each variable."""
-        if MATRIX in self._spec.forms:
-            are_matrices = self._input_axes(variables) or [
-                may_be_matrix(x) for x in variables
-            ]
-            return [MATRIX if x else ELEMENTWISE for x in are_matrices]
-        return [
-            ROW_WISE if is_row_wise else ELEMENTWISE
-            for is_row_wise in self._choices.values["row_wise"]
-        ]
 
     def _input_axes(self, variables: Sequence[keras.Variable]) -> Sequence[int]:
         """Hook for `OptimizerState.input_axes`; 0 where there is no matrix."""

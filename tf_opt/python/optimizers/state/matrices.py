@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tf_opt.python.functional.rule_spec import may_be_matrix
+from tf_opt.python.functional.arithmetic import may_be_matrix
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.values.gradients import path_of
@@ -15,13 +15,16 @@ from tf_opt.python.optimizers.values.gradients import path_of
 # outputs. The names are those of Keras' layers.
 KNOWN = {
     # Of attention: [heads, size].
-    r"bias[^/]*$": 0,
+    2: {r"bias[^/]*$": 0},
     # Of attention: [inputs, heads, size] and [heads, size, outputs].
-    r"(^|/)(query|key|value)/kernel": 1,
-    r"(^|/)attention_output/kernel": -1,
-    # What slides over images has one input.
-    r"depthwise": 0,
-    r"conv[^/]*/(pointwise_)?kernel": -1,
+    3: {
+        r"(^|/)(query|key|value)/kernel": 1,
+        r"(^|/)attention_output/kernel": -1,
+        r"depthwise[^/]*(/kernel|_kernel)": 0,
+        r"conv[^/]*/(pointwise_)?kernel": -1,
+    },
+    # Of convolutions. What slides over one channel has one input.
+    4: {r"depthwise[^/]*(/kernel|_kernel)": 0, r"kernel[^/]*$": -1},
 }
 
 
@@ -69,7 +72,7 @@ def _input_axes_of(
 ) -> int:
     path, rank = path_of(variable), len(variable.shape)
     if given is None:
-        known = KNOWN.items() if are_known else ()
+        known = KNOWN.get(min(rank, 4), {}).items() if are_known else ()
         found = (axes for name, axes in known if re.search(name, path, re.I))
         given = next(found, 1 if rank == 2 else 0)
     if not abs(given) < rank:

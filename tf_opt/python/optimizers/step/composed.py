@@ -206,7 +206,7 @@ class Composed:
                 same = (i,)
             found.setdefault((sides, *same), []).append(i)
         for (sides, *_), members in found.items():
-            most = max(1, _MOST_STACKED // math.prod(sides))
+            most = max(1, _MOST_STACKED // max(1, math.prod(sides)))
             for first in range(0, len(members), most):
                 yield sides, members[first : first + most]
 

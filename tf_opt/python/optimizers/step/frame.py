@@ -62,7 +62,7 @@ class StepContext(NamedTuple):
         spec, settings = self.rule.spec, self.settings
         numbers = spec.beside_op
         if not all(bucket.runs_op for bucket in self.plan.buckets):
-            numbers = tuple(x for x in spec.hyperparameters if x.in_rule)
+            numbers = spec.hyperparameters
             numbers += (_EMA_MOMENTUM,) if settings.use_ema else ()
         values = {
             **self.rule.hyperparameters,

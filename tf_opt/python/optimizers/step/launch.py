@@ -178,7 +178,8 @@ def run_quickly(
     )
     scalars = rule.scalars(rate, updates)
     numbers = {**context.rule_of(bucket).op_arguments, **scalars}
-    if not all(x.range.has(numbers[x.name]) for x in rule.spec.beside_op):
+    beside = [x for x in rule.spec.beside_op if numbers[x.name] is not None]
+    if not all(x.range.has(numbers[x.name]) for x in beside):
         return False
     frame = frame_of(context, enabled=True)
     factors = factors_of(context, bucket)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_opt.python import dispatch
-from tf_opt.python.functional.rule_spec import ELEMENTWISE, Form
+from tf_opt.python.functional.rule_spec import ELEMENTWISE, MATRIX, Form
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.calls import (
     ResourceApplyOp,
@@ -260,6 +260,8 @@ class _Planner:
         if not may_stay_sparse:
             return False, False
         index = self._state.index_of(variable)
+        if self._state.forms[index] == MATRIX:
+            return False, False
         lazy = self._state.lazy_mode[index]
         if lazy == CATCH_UP and not self._state.waits(index):
             raise ValueError(

@@ -32,6 +32,7 @@ class Settings(NamedTuple):
         micro_steps: The number of steps whose gradients one update sums.
         update_one: Updates one variable by the optimizer's `update_step`.
         overrides_update_step: Whether a subclass has replaced `update_step`.
+        rule_takes_decay: Whether weight decay may be part of the rule.
         strategy: The strategy under which the optimizer was created.
     """
 
@@ -54,6 +55,7 @@ class Settings(NamedTuple):
     state_dtype: str | None
     update_one: Callable[[Variable, Gradient, Scalar], None]
     overrides_update_step: bool
+    rule_takes_decay: bool
     decoupled_weight_decay: bool
     strategy: tf.distribute.Strategy
 
@@ -92,6 +94,7 @@ class Settings(NamedTuple):
             stochastic_rounding=optimizer.stochastic_rounding,
             seed=optimizer.seed,
             state_dtype=optimizer.state_dtype,
+            rule_takes_decay="decay_in_direction" in optimizer._spec.modes,
             decoupled_weight_decay=optimizer.decoupled_weight_decay,
             strategy=strategy_of(optimizer),
             **how,
@@ -110,7 +113,11 @@ class Settings(NamedTuple):
     @property
     def decays_before_rule(self) -> bool:
         """Whether weight decay comes before a rule that isn't tf_opt's."""
-        return self.decoupled_weight_decay and self.overrides_update_step
+        return (
+            self.decoupled_weight_decay
+            and self.overrides_update_step
+            and not self.rule_takes_decay
+        )
 
     @property
     def measures(self) -> bool:
