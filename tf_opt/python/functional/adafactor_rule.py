@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic, rule_spec
+from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
 from tf_opt.python.functional.pure_step import pure_step
@@ -90,7 +90,7 @@ def adafactor_update(
         return u, [r, c]
 
     def rms(s, x):
-        return s.sqrt(arithmetic.mean_square(x))
+        return s.sqrt(tf.reduce_mean(tf.square(x)))
 
     def formula(s, p, g, **slots):
         u, slots = normalized(s, g, **slots)

@@ -170,11 +170,6 @@ def as_slot(x: Scalar, dtype: tf.DType) -> tf.Tensor:
     return from_real(parts, dtype) if dtype.is_complex else parts[0]
 
 
-def mean_square(x: tf.Tensor, axis: int | None = None) -> tf.Tensor:
-    """Returns the mean square over an axis, which is kept; None: over all."""
-    return tf.reduce_mean(tf.square(x), axis=axis, keepdims=axis is not None)
-
-
 def mean_square_of_rows(x: tf.Tensor) -> tf.Tensor:
     """Returns the mean square of each row, summed in float64."""
     squares = tf.square(tf.cast(x, tf.float64))

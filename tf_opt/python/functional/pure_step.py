@@ -9,12 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic, checks
-from tf_opt.python.functional.rule_spec import (
-    MATRIX,
-    ROW_WISE,
-    RuleSpec,
-    Slot,
-)
+from tf_opt.python.functional.rule_spec import ROW_WISE, RuleSpec, Slot
 
 # Narrower types that a slot may have, by arithmetic type.
 _NARROWER = {
@@ -34,8 +29,7 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
         spec = spec.forms[ROW_WISE]
         checks.has_rows("variable", variable)
     others = {slot.name: arguments[slot.name] for slot in spec.slots_of_forms}
-    if MATRIX in spec.forms and arithmetic.may_be_matrix(variable):
-        spec = spec.forms[MATRIX]
+    spec = spec.forms[spec.form_of(variable)]
     spec.check_slots(arguments)
     gradient = checks.like(
         *("gradient", arguments["gradient"], "variable", variable),

@@ -201,8 +201,7 @@ INITIAL_ACCUMULATOR_VALUE = Number(
 FIRST_MOMENT = Slot("m", "momentum", "_momentums", moves=True)
 SECOND_MOMENT = Slot("v", "velocity", "_velocities")
 
-# How a variable is updated: each element by itself, with state by row, or as a
-# matrix.
+# How a variable is updated: each element by itself, by row, or as a matrix.
 Form = Literal["elementwise", "row_wise", "matrix"]
 ELEMENTWISE: Form = "elementwise"
 ROW_WISE: Form = "row_wise"
@@ -344,6 +343,11 @@ class RuleSpec:
                 ),
             )
         return forms
+
+    def form_of(self, x: Any) -> Form:
+        """Returns the form for a tensor or variable, unless it is row-wise."""
+        is_matrix = MATRIX in self.forms and arithmetic.may_be_matrix(x)
+        return MATRIX if is_matrix else ELEMENTWISE
 
     @functools.cached_property
     def slots_of_forms(self) -> tuple[Slot, ...]:

@@ -102,10 +102,8 @@ def unroll(
     def shape_of(slot: str, leaf: tf.Tensor) -> Any:
         if slot not in by_name or spec is None:
             return tf.shape(leaf)
-        form = rule_spec.ELEMENTWISE
-        if rule_spec.MATRIX in spec.forms and arithmetic.may_be_matrix(leaf):
-            form = rule_spec.MATRIX
-        if slot not in {x.name for x in spec.forms[form].slots}:
+        own = spec.forms[spec.form_of(leaf)].slots
+        if slot not in {x.name for x in own}:
             return [0]  # Without elements where the leaf's form has none.
         # Only an axis of a known number can be left out.
         shape = tf.shape(leaf)

@@ -136,19 +136,19 @@ class StateBuilder:
         """
         if MATRIX not in self.spec.forms:
             return tuple(ROW_WISE if x else ELEMENTWISE for x in row_wise)
-        are_matrices = input_axes or list(
-            map(arithmetic.may_be_matrix, self._variables)
-        )
-        for x, is_matrix, waits in zip(
-            self._variables, are_matrices, catch_up, strict=True
+        forms = tuple(map(self.spec.form_of, self._variables))
+        if input_axes:
+            forms = tuple(MATRIX if x else ELEMENTWISE for x in input_axes)
+        for x, form, waits in zip(
+            self._variables, forms, catch_up, strict=True
         ):
-            if is_matrix and waits:
+            if form == MATRIX and waits:
                 raise ValueError(
                     "`lazy_mode='catch_up'` isn't available for "
                     f"`{path_of(x)}`, which is updated as a matrix. Received: "
                     f"lazy_mode={self._optimizer.lazy_mode!r}"
                 )
-        return tuple(MATRIX if x else ELEMENTWISE for x in are_matrices)
+        return forms
 
     def slots(self, forms: Sequence[Form]) -> dict[str, PerVariable]:
         """Adds the rule's slots; `forms` is as in `OptimizerState`.

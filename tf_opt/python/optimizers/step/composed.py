@@ -113,19 +113,18 @@ class Composed:
     ) -> None:
         """Updates a bucket's variables and slots."""
         rule = self._context.rule_of(bucket)
-        if rule.spec.stacks:
-            self._update_stacks(bucket, grads, frame, factors, rule, scalars)
-            return
         bound = _bound(rule, scalars)
+        if rule.spec.stacks:
+            stacked = (rule, bound, scalars)
+            self._update_stacks(bucket, grads, frame, factors, *stacked)
+            return
         in_place = self._updates_in_place(bucket, rule, frame, bound)
         for i, (variable, index) in enumerate(
             zip(bucket.variables, bucket.indices, strict=True)
         ):
             own = factors.of(i)
             part = self._part(bucket, i, grads[i], frame, own)
-            apply = bound
-            if not step_frame.is_known(own.learning_rate, 1):
-                apply = _bound(rule, rule.scaled(own.learning_rate, scalars))
+            apply = _bound_by(own, rule, bound, scalars)
             waiting = None
             if self._state.waits(index):
                 waiting = self._waiting(index, variable, rule, own, scalars)
@@ -154,6 +153,7 @@ class Composed:
         frame: Frame,
         factors: Factors,
         rule: UpdateRule,
+        bound: rule_function.Update,
         scalars: Scalars,
     ) -> None:
         """Updates a bucket's matrices; small ones of one shape are a stack."""
@@ -172,7 +172,7 @@ class Composed:
                 for index in indices
             ]
             own = factors.of(members[0])
-            apply = _bound(rule, rule.scaled(own.learning_rate, scalars))
+            apply = _bound_by(own, rule, bound, scalars)
             new = apply(
                 _stack([weight.value for weight in weights], sides),
                 _stack([part.gradient for part in parts], sides),
@@ -379,6 +379,18 @@ class Composed:
 
 def _bound(rule: UpdateRule, scalars: Scalars) -> rule_function.Update:
     return rule_function.bind(rule.spec, rule.numbers(scalars))
+
+
+def _bound_by(
+    own: Factors,
+    rule: UpdateRule,
+    bound: rule_function.Update,
+    scalars: Scalars,
+) -> rule_function.Update:
+    """Returns the update with a variable's learning rate; often `bound`."""
+    if step_frame.is_known(own.learning_rate, 1):
+        return bound
+    return _bound(rule, rule.scaled(own.learning_rate, scalars))
 
 
 def _stack(tensors: Sequence[tf.Tensor], sides: Sequence[int]) -> tf.Tensor:

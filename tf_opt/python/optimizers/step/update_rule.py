@@ -57,9 +57,10 @@ class UpdateRule:
     @property
     def op_arguments(self) -> Mapping[str, Any]:
         """The hyperparameters by the op's names."""
-        own = self.hyperparameters
-        others = self.spec.op_arguments.items()
-        return {**own, **{k: own.get(x, x) for k, x in others}}
+        own, others = self.hyperparameters, self.spec.op_arguments
+        if not others:
+            return own
+        return {**own, **{k: own.get(x, x) for k, x in others.items()}}
 
     # ---- Numbers. ----
 
