@@ -43,7 +43,7 @@ def trained(optimizer, dtype="float32") -> keras.Model:
 
 
 def averages_of(model: keras.Model) -> list[np.ndarray]:
-    return [x.numpy() for x in model.optimizer._averages_of_variables()]
+    return [x.numpy() for x in model.optimizer._state.averages_to_swap]
 
 
 @pytest.mark.core

@@ -145,7 +145,7 @@ def test_the_callback_evaluates_with_the_average(swap_on_epoch):
     # The training is the same, and its weights are back.
     trained = model.get_weights()
     assert_same(state(model), state(plain))
-    average = [v.numpy() for v in model.optimizer._averages_of_variables()]
+    average = [v.numpy() for v in model.optimizer._state.averages_to_swap]
     assert np.abs(average[0] - trained[0]).max() > 1e-3
     assert_same(spy.in_test[-1], average)
     assert_same(spy.at_end[-1], average if swap_on_epoch else trained)

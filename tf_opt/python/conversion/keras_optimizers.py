@@ -211,13 +211,13 @@ def _keras(optimizer: Optimizer) -> Optimizer:
         fixed["schedule_by"] = "steps"
     features.check(optimizer, "Keras", lacks, fixed)
     optimizer.catch_up()
-    averages.begin(optimizer)
     config = {k: x for k, x in optimizer.get_config().items() if k in taken}
     # get_config converts a schedule to a dictionary and loses a callable.
     config["learning_rate"] = learning_rate
     result = cls(**config)
     if optimizer.built:
         state = optimizer._state
+        averages.begin(optimizer._settings(), state)
         excluded = itertools.compress(state.variables, state.excluded)
         result.exclude_from_weight_decay(var_list=list(excluded))
     else:

@@ -19,13 +19,13 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Flag, Scalar
 from tf_opt.python.keras_internals import Variable, tf_variable
-from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.state.optimizer_state import (
     OptimizerState,
     PerVariable,
 )
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step.frame import update_count
+from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.tensorflow_internals import inside_xla
 
@@ -130,33 +130,33 @@ class ComputedSwap:
 AnySwap = Swap | ComputedSwap
 
 
-def new_swap(optimizer: KerasOptimizer) -> AnySwap:
+def new_swap(
+    optimizer: keras.optimizers.Optimizer, state: OptimizerState
+) -> AnySwap:
     """Returns a swap of the variables of an optimizer that has averages.
 
     Raises:
         RuntimeError: If they can't be computed.
     """
-    state, name = optimizer._state, optimizer._spec.average_weight
-    slots = optimizer._averages_of_variables()
+    name = state.spec.average_weight
     if not name:
-        return Swap(state.variables, slots)
+        return Swap(state.variables, state.averages_to_swap)
     weight = access.as_number(getattr(optimizer, name))
     if weight == 0:
         raise RuntimeError(
             f"There is no average with `{name}=0`: it has no part in the "
             f"variables, from which it is computed. Received: {optimizer}"
         )
-    return ComputedSwap(state, slots, weight)
+    return ComputedSwap(state, state.averages_to_swap, weight)
 
 
-def begin(optimizer: KerasOptimizer) -> None:
+def begin(settings: Settings, state: OptimizerState) -> None:
     """Lets averages start as the variables, before the first update.
 
     The variables may have been assigned since `build`.
     """
-    state = optimizer._state
-    if state is not None and update_count(optimizer._settings(), state) == 0:
-        for index, slot in enumerate(optimizer._averages_of_variables()):
+    if update_count(settings, state) == 0:
+        for index, slot in enumerate(state.averages_to_swap):
             if slot is not None:
                 weight = Weight(state, index, state.variables[index])
                 access.assign(slot, weight.value)

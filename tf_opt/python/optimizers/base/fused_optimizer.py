@@ -15,7 +15,6 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import averages
 from tf_opt.python.optimizers.base.averages import AnySwap
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
-from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.step import one_by_one, replicas, transfer
 from tf_opt.python.optimizers.step.catch_up import bring_up_to_date
 from tf_opt.python.optimizers.step.frame import StepContext
@@ -64,6 +63,7 @@ class FusedOptimizer(KerasOptimizer):
             gradient_scale,
             update_one=self._update_one,
             overrides_update_step=update_step is not FusedOptimizer.update_step,
+            rule_takes_decay="decay_in_direction" in self._spec.modes,
         )
 
     @property
@@ -104,11 +104,6 @@ class FusedOptimizer(KerasOptimizer):
         kept = self._state is not None and bool(self._state.averages)
         return kept or self.use_ema or self._spec.average is not None
 
-    def _averages_of_variables(self) -> PerVariable:
-        if self._spec.average is None:
-            return self._state.averages
-        return self._state.slots[self._spec.average]
-
     @property
     def average_is_swapped_in(self) -> bool:
         """Whether the averages are in the variables' place."""
@@ -145,8 +140,8 @@ class FusedOptimizer(KerasOptimizer):
                 "The average is in the variables' place already; call "
                 "`swap_out_average()` first."
             )
-        self._swap = averages.new_swap(self)
-        averages.begin(self)
+        self._swap = averages.new_swap(self, self._state)
+        averages.begin(self._settings(), self._state)
         self._swap.swap_in()
         self._iterations.assign(-1 - self._iterations)
 
@@ -166,7 +161,7 @@ class FusedOptimizer(KerasOptimizer):
                 "The average is not in the variables' place; call "
                 "`swap_in_average()` first."
             )
-        (self._swap or averages.new_swap(self)).swap_out()
+        (self._swap or averages.new_swap(self, self._state)).swap_out()
         self._swap = None
         self._iterations.assign(-1 - self._iterations)
 

@@ -149,7 +149,10 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         value = arguments.standard(self._checks, name, value)
         is_option = self._state and name[0] != "_" and hasattr(self, name)
         if is_option:
-            arguments.check_fits_state(self, name, value)
+            old = getattr(self, name)
+            arguments.check_fits_state(
+                self._spec, self._state, name, old, value
+            )
         arguments.check(self, self._checks, name, value)
         if name in self._checks and isinstance(value, Variable):
             # It stands for a number; Keras would track it as state. TensorFlow

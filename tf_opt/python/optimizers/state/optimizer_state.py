@@ -185,6 +185,16 @@ class OptimizerState:
         """For each slot of the rule, its variables."""
         return [self.built_slots[slot.name] for slot in self.spec.slots]
 
+    @property
+    def averages_to_swap(self) -> PerVariable:
+        """The averages that may take the variables' place.
+
+        Those that a rule computes start from this slot of its own.
+        """
+        if self.spec.average is None:
+            return self.averages
+        return self.slots[self.spec.average]
+
     def updated(self, variable: Variable) -> tf.Variable:
         """Returns what a step updates for a variable, or for a copy of it."""
         if not self.working_copies:

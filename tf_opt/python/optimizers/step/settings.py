@@ -94,7 +94,6 @@ class Settings(NamedTuple):
             stochastic_rounding=optimizer.stochastic_rounding,
             seed=optimizer.seed,
             state_dtype=optimizer.state_dtype,
-            rule_takes_decay="decay_in_direction" in optimizer._spec.modes,
             decoupled_weight_decay=optimizer.decoupled_weight_decay,
             strategy=strategy_of(optimizer),
             **how,
