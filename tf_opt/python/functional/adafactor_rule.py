@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional import arithmetic, rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
 from tf_opt.python.functional.pure_step import pure_step
@@ -90,12 +90,14 @@ def adafactor_update(
         return u, [r, c]
 
     def rms(s, x):
-        return s.sqrt(tf.reduce_mean(tf.square(x)))
+        size = tf.cast(tf.size(x), x.dtype)
+        return s.sqrt(arithmetic.sum_of_squares(x) / size)
 
     def formula(s, p, g, **slots):
         u, slots = normalized(s, g, **slots)
-        u = u / tf.maximum(rms(s, u) / s.clip_threshold, 1)
-        return p - tf.maximum(rms(s, p), s.epsilon_2) * s.rate * u, *slots
+        rate = s.rate * tf.maximum(rms(s, p), s.epsilon_2)
+        rate = rate / tf.maximum(rms(s, u) / s.clip_threshold, 1)
+        return p - rate * u, *slots
 
     rate = learning_rate
     if relative_step:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional import arithmetic, rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
 from tf_opt.python.functional.pure_step import pure_step
@@ -53,27 +53,31 @@ def lamb(
     return LambResult(**pure_step(SPEC, locals()))
 
 
-def lamb_update(*, step, beta_1, beta_2, decay_in_direction, **_) -> Formula:
+def lamb_update(
+    *, step, beta_1, beta_2, epsilon, decay_in_direction, **_
+) -> Formula:
     """Binds a step's numbers; the slots are m and v."""
 
     def formula(s, p, g, m, v, decay=None):
         m = s.beta_1 * m + s.one_minus_beta_1 * g
         v = s.beta_2 * v + s.one_minus_beta_2 * (g * g)
-        u = m * s.moment_scale / (s.sqrt(v) * s.root_scale + s.epsilon)
+        u = s.scale * m / (s.sqrt(v) + s.scaled_epsilon)
         if decay is not None:
             # A decay of 0 changes nothing, whatever p is.
             u = u - tf.math.multiply_no_nan(p, tf.cast(-decay, p.dtype))
-        p_norm, u_norm = (s.sqrt(tf.reduce_sum(x * x)) for x in (p, u))
+        squares = map(arithmetic.sum_of_squares, (p, u))
+        p_norm, u_norm = map(s.sqrt, squares)
         # In a product the branch that isn't selected would be NaN.
         trust = (p_norm > 0) & (u_norm > 0)
         ratio = tf.where(trust, p_norm, 1) / tf.where(trust, u_norm, 1)
         return p - s.learning_rate * ratio * u, m, v
 
+    root_correction = tf.sqrt(1 - tf.pow(beta_2, step))
     return Formula(
         formula,
         {
-            "moment_scale": 1 / (1 - tf.pow(beta_1, step)),
-            "root_scale": 1 / tf.sqrt(1 - tf.pow(beta_2, step)),
+            "scale": root_correction / (1 - tf.pow(beta_1, step)),
+            "scaled_epsilon": epsilon * root_correction,
         },
         takes_decay=decay_in_direction,
     )
