@@ -372,6 +372,7 @@ class Client(NamedTuple):
 
 _adam = functools.partial(keras.optimizers.Adam, 1e-4)
 _adamw = functools.partial(keras.optimizers.AdamW, 1e-4, weight_decay=0.01)
+_adafactor = functools.partial(keras.optimizers.Adafactor, 1e-3)
 _averaging = functools.partial(
     keras.optimizers.AdamW, 1e-4, global_clipnorm=1.0, use_ema=True
 )
@@ -394,6 +395,7 @@ _DLRM = Client("DLRM (KerasRS), Adagrad", dlrm, _adagrad, 3)
 # By the workload's name.
 CLIENTS: dict[str, Client] = {
     "bert": Client("BERT (KerasHub)", bert, _adamw, 5),
+    "bert-adafactor": Client("BERT, Adafactor", bert, _adafactor, 5),
     "gpt2": Client("GPT-2 (KerasHub)", gpt2, _adamw, 5),
     "efficient-net": Client("EfficientNetB0", efficient_net, _adam, 3),
     "gan": Client("GAN, two optimizers", gan, _adam, 20),

@@ -83,9 +83,8 @@ def _bars(axes: Axes, suite: Suite, rows: list[Row], found: Results) -> None:
 def save(suite: Suite, found: Results, path: pathlib.Path) -> None:
     """Draws a panel for each workload or family of them, and writes a PNG."""
     panels: dict[str, list[Row]] = {}
-    for row in found.rows:
-        if suite.drawn not in ("", row.variant):
-            continue
+    drawn = [row for row in found.rows if row.variant == suite.drawn]
+    for row in drawn or found.rows:
         name = row.family or results.title(getattr(row, suite.panel))
         panels.setdefault(name, []).append(row)
     columns = min(2, len(panels))

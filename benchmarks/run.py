@@ -3,7 +3,7 @@
     python benchmarks/run.py [--quick] [--workloads ...] [--optimizers ...]
 
 An option instead of --optimizers, such as --features, names another suite. A
-run prints tables and writes SUITE.csv, SUITE.md and SUITE.png. Use an otherwise
+run prints tables and writes SUITE.csv and SUITE.png. Use an otherwise
 idle machine with 16 GB of memory.
 """
 
@@ -148,14 +148,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Not before the cases, because it loads TensorFlow into this process.
     machine = importlib.import_module("machine")
     found = Results(machine.describe(), machine.software(), source, rows)
-    report = results.to_markdown(suite, found)
     parsed.output.mkdir(parents=True, exist_ok=True)
     path = parsed.output / f"{parsed.suite}.csv"
     path.write_text(found.to_csv())
-    path.with_suffix(".md").write_text(report)
     plots.save(suite, found, path.with_suffix(".png"))
+    report = results.to_markdown(suite, found)
     console.print(rich.markdown.Markdown(report))
-    console.print(f"Written: {path}, and .md and .png beside it")
+    console.print(f"Written: {path}, and .png beside it")
 
 
 if __name__ == "__main__":

@@ -27,8 +27,11 @@ def resnet_50() -> list[Shape]:
     return [*shapes, (inputs, 1000), (1000,)]
 
 
-def bert_base() -> list[Shape]:
-    """BERT-base, uncased, with its pooler: 199 tensors, 109,482,240."""
+def bert_base(heads: Shape = (768,)) -> list[Shape]:
+    """BERT-base, uncased, with its pooler: 199 tensors, 109,482,240.
+
+    With `heads` 12 and 64, attention has variables as Keras' layers have them.
+    """
     width = 768
 
     def dense(inputs: int, outputs: int) -> list[Shape]:
@@ -37,7 +40,8 @@ def bert_base() -> list[Shape]:
     normalization = [(width,), (width,)]
     embeddings = [(30522, width), (512, width), (2, width), *normalization]
     layer = [
-        *(4 * dense(width, width)),  # Query, key, value and output.
+        *(3 * [(width, *heads), heads]),  # Query, key and value.
+        *((*heads, width), (width,)),  # Output.
         *normalization,
         *dense(width, 4 * width),
         *dense(4 * width, width),
@@ -126,4 +130,6 @@ SPARSE_WORKLOADS: dict[str, Workload] = {
         for rows in (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
     },
 }
-ALL_WORKLOADS = WORKLOADS | SPARSE_WORKLOADS
+# For optimizers to which axes matter.
+_HEADS = {"bert-heads": Workload("BERT-base, 12 heads", bert_base((12, 64)))}
+ALL_WORKLOADS = WORKLOADS | _HEADS | SPARSE_WORKLOADS

@@ -60,7 +60,8 @@ _SIZES = ("4096-ids", "4096-ids-zipf", "100000-rows", "10000000-rows")
 
 # Those of clients.py, which loads TensorFlow.
 _CLIENTS = (
-    *("bert", "gpt2", "efficient-net", "gan", "dense", "small-dense", "lstm"),
+    *("bert", "bert-adafactor", "gpt2", "efficient-net", "gan", "dense"),
+    *("small-dense", "lstm"),
     *("dqn", "retrieval", "retrieval-catch-up", "retrieval-lazy", "ratings"),
     *("ratings-row-wise", "dlrm", "dlrm-row-wise", "dlrm-catch-up", "models"),
 )
@@ -90,8 +91,14 @@ SUITES: dict[str, Suite] = {
         log=True,
     ),
     "matrices": Suite(
-        "Adafactor, Lamb and Muon",
-        cases_of(variants.MATRICES),
+        "Keras' newest optimizers, and AdamW",
+        (
+            *cases_of(variants.MATRICES),
+            *itertools.product(
+                ("adamw", "schedule-free-adamw"),
+                ("mlp", "60-tensors", "bert-base"),
+            ),
+        ),
         variants.TF_OPT,
         log=True,
     ),

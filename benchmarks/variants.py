@@ -212,26 +212,61 @@ OPTIMIZERS: dict[str, Variant] = {
 }
 
 
-def _whole(title: str, **arguments: Any) -> Variant:
+def _whole(title: str, name: str = "", **variant: Any) -> Variant:
     """An optimizer without an op, which needs sums over a variable."""
     return Variant(
         title,
-        title,
-        {"learning_rate": 1e-3} | arguments,
-        {"implementation": "auto"},
-        contenders=(
-            *(TF_OPT, TF_OPT_EAGER, TF_OPT_XLA),
-            *(KERAS, KERAS_EAGER, KERAS_XLA),
-        ),
-        workloads=("bert-base", "mlp"),
+        name or title,
+        **{
+            "arguments": {"learning_rate": 1e-3},
+            "own_arguments": {"implementation": "auto"},
+            "contenders": (
+                *(TF_OPT, TF_OPT_EAGER, TF_OPT_XLA),
+                *(KERAS, KERAS_EAGER, KERAS_XLA),
+            ),
+            "workloads": ("bert-base", "mlp"),
+            **variant,
+        },
     )
 
 
-# Of BERT's variables, the first three are its embeddings.
+# Of BERT's variables, the first three are its embeddings. Attention's begin
+# with the sixth, and each layer has 16.
+_FIRST = [5 + 16 * layer for layer in range(12)]
+
+
+def _variables(*places: int) -> str:
+    numbers = (str(first + place) for first in _FIRST for place in places)
+    return f"^variable_({'|'.join(numbers)})$"
+
+
+_MUON = {"learning_rate": 1e-3, "exclude_layers": ["^variable_[012]$"]}
 MATRICES: dict[str, Variant] = {
     "adafactor": _whole("Adafactor"),
     "lamb": _whole("Lamb"),
-    "muon": _whole("Muon", exclude_layers=["^variable_[012]$"]),
+    "muon": _whole("Muon", arguments=_MUON),
+    "muon-bfloat16": _whole(
+        "Muon, products in bfloat16",
+        "Muon",
+        arguments=_MUON,
+        own_arguments={"implementation": "auto", "ns_bfloat16": True},
+        contenders=(TF_OPT, KERAS),
+    ),
+    # Keras' takes biases for matrices, and kernels of three axes for none.
+    "muon-heads": _whole(
+        "Muon",
+        arguments=_MUON,
+        own_arguments={
+            "implementation": "auto",
+            "matrix_axes": {
+                _variables(0, 2, 4): 1,
+                _variables(6): -1,
+                _variables(1, 3, 5): 0,
+            },
+        },
+        contenders=(TF_OPT, KERAS),
+        workloads=("bert-heads",),
+    ),
 }
 
 FEATURE_WORKLOADS = ("mlp", "resnet-50", "bert-base", "1000x256")
