@@ -113,6 +113,23 @@ def test_wrong_multipliers(value):
         assert getattr(optimizer, name) == {".": 0.5}
 
 
+@pytest.mark.parametrize(
+    ("option", "chosen"),
+    [
+        ("learning_rate_multipliers", {"kernel": 0.5}),
+        *(("lazy_mode", x) for x in ({"kernel": True}, ["kernel"])),
+        ("row_wise", ["kernel"]),
+    ],
+)
+def test_what_was_chosen_may_change_later(option, chosen, tmp_path):
+    # TensorFlow refuses to save a dictionary or a list that changed.
+    optimizer = tf_opt.Adagrad(**{option: chosen})
+    optimizer.build([keras.Variable([[1.0]], name="kernel")])
+    chosen.clear()
+    assert list(getattr(optimizer, option)) == ["kernel"]
+    tf.train.Checkpoint(optimizer).write(str(tmp_path / "checkpoint"))
+
+
 def test_layerwise_multipliers_fall_from_the_last_layer_to_the_first():
     inner = keras.Sequential([keras.layers.Dense(3, name=x) for x in "ab"])
     last = keras.layers.Dense(2, name="c")

@@ -30,6 +30,10 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
 from tf_opt.python.tensorflow_internals import explains_later_traces
 
+_MULTIPLIERS = ("learning_rate_multipliers", "weight_decay_multipliers")
+# TensorFlow doesn't save what it tracks once the user has changed it.
+_UNTRACKED = (*_MULTIPLIERS, "lazy_mode", "row_wise")
+
 
 def _multipliers(option: str, doc: str) -> Any:
     """Creates the property of a dictionary of multipliers."""
@@ -159,6 +163,8 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             # tracks it, so that a function that reads it can be saved.
             object.__setattr__(self, name, value)
             self._track_trackable(value, name, overwrite=True)
+        elif name in _UNTRACKED:
+            object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
         if is_option and self._state.spec is not self._builder.needed_spec():
@@ -284,7 +290,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
     def _apply_choice(self, choices: Choices, option: str) -> None:
         """Lets the next step find the variables' values of an option."""
         values = choices.values[option]
-        if option in ("learning_rate_multipliers", "weight_decay_multipliers"):
+        if option in _MULTIPLIERS:
             with access.creation_scope_of(self):
                 getattr(self._unsaved, option).set(values, len(choices.paths))
         elif self._state is not None and option != "row_wise":
