@@ -57,31 +57,6 @@ absl::Status CheckOfTable(const Operand& operand, int i,
       "[", i, "]`, ", table.DebugString(), ", got ", found.DebugString()));
 }
 
-// Checks the i-th array of an operand, of type `type` and shape `found`; see
-// CheckVariable.
-absl::Status CheckOperand(const Operand& operand, int i, DataType variable,
-                          DataType type, const TensorShape& shape,
-                          const std::string& whose, const TensorShape& found) {
-  const DataTypeSet types = TypesOf(operand, variable);
-  if (!types.Contains(type)) {
-    const auto append = [](std::string* text, DataType type) {
-      absl::StrAppend(text, DataTypeString(type));
-    };
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`", operand.name, "[", i, "]` must be a variable of ",
-        absl::StrJoin(types, " or ", append), ", got ", DataTypeString(type)));
-  }
-  if (operand.by_row || operand.storage == Storage::kCoasting) {
-    return CheckOfTable(operand, i, shape, found);
-  }
-  const bool is_table = operand.is_stacked();
-  if (DimensionsFit(found, is_table ? 1 : 0, shape, 0)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "`", operand.name, "[", i, "]` must ", is_table ? "hold rows of" : "have",
-      " the shape of `", whose, "[", i, "]`, ", shape.DebugString(), ", got ",
-      found.DebugString()));
-}
-
 }  // namespace
 
 absl::Status CheckLength(const std::string& name, const char* what,
@@ -190,17 +165,33 @@ absl::Status ScopedVariableLocks::Lock(
 }
 
 absl::Status CheckVariable(const VariableList& list, int i,
-                           const Operand& operand,
-                           tensorflow::DataType variable,
-                           const tensorflow::TensorShape& shape,
-                           const std::string& whose) {
+                           const Operand& operand, DataType variable,
+                           const TensorShape& shape, const std::string& whose) {
   const Tensor& tensor = *list[i]->tensor();
   if (!list[i]->is_initialized || !tensor.IsInitialized()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "`", list.name(), "[", i, "]` is not initialized; assign to it first"));
   }
-  return CheckOperand(operand, i, variable, tensor.dtype(), shape, whose,
-                      tensor.shape());
+  const DataTypeSet types = TypesOf(operand, variable);
+  if (!types.Contains(tensor.dtype())) {
+    const auto append = [](std::string* text, DataType type) {
+      absl::StrAppend(text, DataTypeString(type));
+    };
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", operand.name, "[", i, "]` must be a variable of ",
+                     absl::StrJoin(types, " or ", append), ", got ",
+                     DataTypeString(tensor.dtype())));
+  }
+  const TensorShape& found = tensor.shape();
+  if (operand.by_row || operand.storage == Storage::kCoasting) {
+    return CheckOfTable(operand, i, shape, found);
+  }
+  const bool is_table = operand.is_stacked();
+  if (DimensionsFit(found, is_table ? 1 : 0, shape, 0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`", operand.name, "[", i, "]` must ", is_table ? "hold rows of" : "have",
+      " the shape of `", whose, "[", i, "]`, ", shape.DebugString(), ", got ",
+      found.DebugString()));
 }
 
 absl::Status MakeExclusive(OpKernelContext* context, Var* variable,
