@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/denormal.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
@@ -81,20 +82,6 @@ absl::Status AddVariables(const ApplyLaunch& launch, CpuStep* step) {
   return absl::OkStatus();
 }
 
-// Checks and sorts the rows of the gradients, which are sparse, and adds the
-// gradients to the step; `sorted` holds their rows.
-absl::Status AddSlices(const SliceAttributes& attributes,
-                       const ApplyLaunch& launch, SortedRows* sorted,
-                       CpuStep* step) {
-  TF_RETURN_IF_ERROR(
-      SortRows(launch.slices, attributes, step->threads, sorted));
-  for (int i = 0; i < launch.size(); ++i) {
-    const LaunchArray& values = launch.slices[i].values;
-    step->slices.push_back({values.data, values.width, sorted->tables[i]});
-  }
-  return absl::OkStatus();
-}
-
 class ApplyOnCpuOp : public ApplyKernel {
  public:
   using ApplyKernel::ApplyKernel;
@@ -128,9 +115,10 @@ class ApplyOnCpuOp : public ApplyKernel {
     step.sparse = attributes_.slices.sparse;
     step.lazy = attributes_.slices.lazy;
     step.threads = ThreadsOf(context);
-    SortedRows sorted;
+    tensorflow::Tensor sorted_rows;
     if (step.sparse) {
-      TF_RETURN_IF_ERROR(AddSlices(attributes_.slices, launch, &sorted, &step));
+      TF_RETURN_IF_ERROR(SortRows(launch.slices, attributes_.slices,
+                                  step.threads, &sorted_rows, &step.slices));
     }
     // While gradients are accumulated, rows go on waiting.
     if (launch.waits() && (step.frame.update || !accumulates)) {

@@ -21,6 +21,7 @@
 #include "tensorflow/core/platform/denormal.h"
 #include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/engines/cpu/merge_cpu.h"
+#include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #endif
 
 namespace tf_opt {
@@ -74,13 +75,12 @@ void WriteRows(const RowEntries& entries, const std::vector<int64_t>& firsts,
 // Merges slices of this type.
 template <typename T>
 absl::Status Merge(OpKernelContext* context, const OpInputList& values,
-                   const std::vector<Slices>& slices, const SortedRows& sorted,
+                   const std::vector<Slices>& slices,
+                   const std::vector<SparseGradient<void> >& gradients,
                    const CpuThreads& threads) {
   std::vector<MergedSlices<T> > tables;
   for (int i = 0; i < values.size(); ++i) {
-    const LaunchArray& array = slices[i].values;
-    const SparseGradient<T> gradient = {static_cast<const T*>(array.data),
-                                        array.width, sorted.tables[i]};
+    const SparseGradient<T> gradient = gradients[i].WithType<T>();
     std::vector<int64_t> firsts = FirstEntries(gradient);
     void *rows, *sums;
     TF_RETURN_IF_ERROR(
@@ -132,11 +132,13 @@ class MergeSlicesOp : public Kernel {
     });
 #else
     const CpuThreads threads = ThreadsOf(context);
-    SortedRows sorted;
-    TF_RETURN_IF_ERROR(SortRows(slices, attributes_, threads, &sorted));
+    Tensor sorted_rows;
+    std::vector<SparseGradient<void> > gradients;
+    TF_RETURN_IF_ERROR(
+        SortRows(slices, attributes_, threads, &sorted_rows, &gradients));
     return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
       return Merge<typename decltype(element)::type>(context, values, slices,
-                                                     sorted, threads);
+                                                     gradients, threads);
     });
 #endif
   }

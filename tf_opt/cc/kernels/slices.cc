@@ -119,7 +119,8 @@ absl::Status BadRowError(const BadRow& bad, const SliceAttributes& attributes) {
 
 absl::Status SortRows(const std::vector<Slices>& slices,
                       const SliceAttributes& attributes,
-                      const CpuThreads& threads, SortedRows* sorted) {
+                      const CpuThreads& threads, tensorflow::Tensor* memory,
+                      std::vector<SparseGradient<void>>* sorted) {
   const auto count = static_cast<int64_t>(slices.size());
   int64_t entries = 0;
   bool narrow = true;
@@ -127,28 +128,28 @@ absl::Status SortRows(const std::vector<Slices>& slices,
   begins.reserve(count);
   for (int64_t i = 0; i < count; ++i) {
     begins.push_back(2 * entries);
+    sorted->push_back({slices[i].values.data, slices[i].values.width, {}});
     const int64_t of_table = CountEntries(slices[i]);
     narrow = narrow && std::max(slices[i].table_rows, of_table) <= INT32_MAX;
     entries += of_table;
   }
   const int64_t bytes =
       narrow ? sizeof(RowEntry<int32_t>) : sizeof(RowEntry<int64_t>);
-  sorted->memory = tensorflow::Tensor(
-      tensorflow::cpu_allocator(), tensorflow::DT_INT8, {2 * entries * bytes});
-  if (!sorted->memory.IsInitialized()) {
+  *memory = tensorflow::Tensor(tensorflow::cpu_allocator(), tensorflow::DT_INT8,
+                               {2 * entries * bytes});
+  if (!memory->IsInitialized()) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "out of memory: sorting the rows of sparse gradients takes ",
         2 * entries * bytes, " bytes"));
   }
-  auto* const memory = static_cast<char*>(sorted->memory.data());
-  sorted->tables.resize(count);
+  auto* const room = static_cast<char*>(memory->data());
   std::vector<BadRow> bad(count);
   // Runs on other threads: it must not throw, so it allocates nothing.
   threads.ForTensors(count, [&](int64_t begin, int64_t end) {
     const auto sort = narrow ? SortEntries<int32_t> : SortEntries<int64_t>;
     for (int64_t i = begin; i < end; ++i) {
-      bad[i] = sort(static_cast<int>(i), slices[i], memory + begins[i] * bytes,
-                    &sorted->tables[i]);
+      bad[i] = sort(static_cast<int>(i), slices[i], room + begins[i] * bytes,
+                    &(*sorted)[i].entries);
     }
   });
   for (const BadRow& one : bad) {

@@ -59,16 +59,11 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
 // The error for a row that is outside of its table.
 absl::Status BadRowError(const BadRow& bad, const SliceAttributes& attributes);
 
-// The rows of slices in the order of the sparse CPU engine, and their memory.
-struct SortedRows {
-  std::vector<RowEntries> tables;
-  tensorflow::Tensor memory;
-};
-
-// Checks and sorts the rows of slices.
+// Checks the rows of slices and sorts them, in `memory`, for the CPU engine.
 absl::Status SortRows(const std::vector<Slices>& slices,
                       const SliceAttributes& attributes,
-                      const CpuThreads& threads, SortedRows* sorted);
+                      const CpuThreads& threads, tensorflow::Tensor* memory,
+                      std::vector<SparseGradient<void>>* sorted);
 
 }  // namespace tf_opt
 

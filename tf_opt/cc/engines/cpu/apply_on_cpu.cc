@@ -18,9 +18,8 @@ void ApplyOnCpu(const CpuStep& step, const RuleMakers& makers) {
     }
     std::vector<SparseGradient<T>> gradients;
     gradients.reserve(step.slices.size());
-    for (const CpuStep::Slices& one : step.slices) {
-      gradients.push_back(
-          {static_cast<const T*>(one.values), one.width, one.entries});
+    for (const SparseGradient<void>& one : step.slices) {
+      gradients.push_back(one.WithType<T>());
     }
     ApplySparse(tensors, gradients, rules, step.lazy, ChosenCpuTarget(),
                 step.threads, step.waiting, missed);

@@ -53,9 +53,6 @@ void ApplyDense(const std::vector<DenseTensor<T>>& tensors,
 
 // A step of any optimizer without its types.
 struct CpuStep {
-  // A sparse gradient whose values have the variables' type.
-  using Slices = SparseGradient<void>;
-
   StepArrays arrays;
   int variant = 0;  // See rules/description.h.
   RuleValues values;
@@ -64,7 +61,7 @@ struct CpuStep {
   // One for each variable if gradients are sparse.
   bool sparse = false;
   bool lazy = false;
-  std::vector<Slices> slices;
+  std::vector<SparseGradient<void>> slices;
   // One for each variable if rows that wait catch up. Without `frame.update`
   // that is all that happens.
   std::vector<WaitingRows> waiting;

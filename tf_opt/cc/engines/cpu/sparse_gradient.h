@@ -90,8 +90,14 @@ class RowEntries {
   bool wide_ = false;
 };
 
+// The values are of type T; void: of the variables' type.
 template <typename T>
 struct SparseGradient {
+  template <typename Value>
+  SparseGradient<Value> WithType() const {
+    return {static_cast<const Value*>(values), width, entries};
+  }
+
   // Returns the end of the entries with the row of the k-th, which is the first
   // of them.
   int64_t SegmentEnd(int64_t k) const {
