@@ -121,7 +121,7 @@ absl::Status ApplyLaunch::LockVariables(tensorflow::OpKernelContext* context) {
   std::vector<const VariableList*> present;
   for (std::size_t k = 0; k < lists_.size(); ++k) {
     const Operand& operand = operands_[k];
-    if (operand.role == Role::kRead) continue;
+    if (k == kGradient) continue;
     TF_RETURN_IF_ERROR(lists_[k].Lookup(context, operand.name));
     TF_RETURN_IF_ERROR(CheckLength(operand.name, "variable", operand.optional,
                                    size(), lists_[k].size()));
@@ -301,8 +301,9 @@ absl::Status ReadSeed(tensorflow::OpKernelContext* context, int64_t* seed) {
 
 std::vector<std::string> HostInputs(const RuleInfo& rule, OpForm form) {
   std::vector<std::string> inputs = {"seed"};
-  for (const Operand& operand : kFrameOperands) {
-    if (operand.role == Role::kUpdated) inputs.push_back(operand.name);
+  for (const FrameOperand k :
+       {kVariable, kAccumulator, kAverage, kMasterWeight}) {
+    inputs.push_back(kFrameOperands[k].name);
   }
   for (const Operand& operand : rule.operands(form)) {
     inputs.push_back(operand.name);

@@ -1,7 +1,6 @@
 // Registers the resource-apply ops, for dense and for sparse gradients, each
 // from the description of its rule: what kernels read is what the op takes.
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -62,11 +61,7 @@ lazy: Whether to update only the rows that occur. Otherwise the other rows have
 tables: The variables' names in errors; or empty.
 )";
 
-void AddOperand(const Operand& operand, tensorflow::OpDefBuilder* builder) {
-  if (operand.role == Role::kRead) {
-    builder->Input(absl::StrCat(operand.name, ": N * T")).Attr("N: int >= 1");
-    return;
-  }
+void AddVariables(const Operand& operand, tensorflow::OpDefBuilder* builder) {
   const std::string length = absl::StrCat("num_", operand.name);
   builder->Input(absl::StrCat(operand.name, ": ", length, " * resource"));
   builder->Attr(
@@ -88,30 +83,23 @@ const char* NameOf(ScalarType type) {
                                       : "double";
 }
 
-// The scalar inputs of the op before those of every op.
-std::vector<ScalarInfo> ScalarsOf(const RuleInfo& rule) {
-  std::vector<ScalarInfo> scalars = rule.scalars;
-  for (const Operand& slot : rule.slots) {
-    if (!slot.is_stacked()) continue;
-    scalars.push_back({slot.layer_input, ScalarType::kInt64});
-  }
-  return scalars;
-}
-
 absl::Status Define(const RuleInfo& rule, OpForm form,
                     tensorflow::OpRegistrationData* data) {
   tensorflow::OpDefBuilder builder(absl::StrCat(form.prefix(), rule.op));
-  AddOperand(kFrameOperands[kVariable], &builder);
-  for (const Operand& slot : rule.operands(form)) AddOperand(slot, &builder);
-  for (const FrameOperand k :
-       {kGradient, kAccumulator, kAverage, kMasterWeight}) {
-    AddOperand(kFrameOperands[k], &builder);
+  AddVariables(kFrameOperands[kVariable], &builder);
+  for (const Operand& slot : rule.operands(form)) AddVariables(slot, &builder);
+  builder.Input("gradients: N * T").Attr("N: int >= 1");
+  for (const FrameOperand k : {kAccumulator, kAverage, kMasterWeight}) {
+    AddVariables(kFrameOperands[k], &builder);
   }
   if (form.sparse) AddSliceInputs(&builder);
   const auto add_scalar = [&](const ScalarInfo& scalar) {
     builder.Input(absl::StrCat(scalar.name, ": ", NameOf(scalar.type)));
   };
-  for (const ScalarInfo& scalar : ScalarsOf(rule)) add_scalar(scalar);
+  for (const ScalarInfo& scalar : rule.scalars) add_scalar(scalar);
+  for (const Operand& slot : rule.slots) {
+    if (slot.is_stacked()) add_scalar({slot.layer_input, ScalarType::kInt64});
+  }
   for (const char* name : kPerVariableInputs) {
     builder.Input(absl::StrCat(name, ": double"));
   }

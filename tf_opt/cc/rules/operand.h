@@ -6,11 +6,6 @@
 
 namespace tf_opt {
 
-enum class Role {
-  kRead,     // Only read: a tensor.
-  kUpdated,  // Read and written: a variable.
-};
-
 // Type of its elements.
 enum class Storage {
   kVariable,    // The variable's type.
@@ -31,8 +26,6 @@ enum class Rounding { kAtRandom, kToNearest };
 struct Operand {
   // A slot.
   constexpr Operand(const char* name) : name(name) {}
-  constexpr Operand(const char* name, Role role, Storage storage)
-      : name(name), role(role), storage(storage) {}
 
   // An operand that may be empty, which turns its mode off.
   static constexpr Operand Optional(const char* name) {
@@ -90,7 +83,6 @@ struct Operand {
   }
 
   const char* name;
-  Role role = Role::kUpdated;
   Storage storage = Storage::kState;
   Rounding rounding = Rounding::kAtRandom;
   bool optional = false;
@@ -99,8 +91,9 @@ struct Operand {
   const char* layer_input = nullptr;
 };
 
-// Operands of every step; the rule's slots follow. An operand's index also
-// selects its random bits: append new ones.
+// Operands of every step; the rule's slots follow. Gradients are tensors, which
+// are only read, the others are variables. An operand's index also selects its
+// random bits: append new ones.
 enum FrameOperand {
   kVariable,
   kGradient,
@@ -115,8 +108,8 @@ inline constexpr int kMostOperands = kFrameOperandCount + kMostSlots;
 // Offset of the operands' random bits where rows that coast are rounded.
 inline constexpr int kCoastingStreams = 16;
 inline constexpr Operand kFrameOperands[kFrameOperandCount] = {
-    {"variables", Role::kUpdated, Storage::kVariable},
-    {"gradients", Role::kRead, Storage::kVariable},
+    Operand("variables").Stored(Storage::kVariable),
+    Operand("gradients").Stored(Storage::kVariable),
     Operand::Optional("accumulators").Stored(Storage::kArithmetic),
     Operand::Optional("averages"),
     Operand::Optional("master_weights").Stored(Storage::kArithmetic)};
