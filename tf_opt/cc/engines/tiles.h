@@ -18,15 +18,8 @@ namespace tf_opt {
 // finding one costs nothing.
 constexpr int64_t kTileSize = 8192;
 
-// The elements [begin, begin + size) of one tensor. Only a tensor's last tile
-// is smaller than kTileSize.
-struct Tile {
-  int tensor;
-  int64_t begin;
-  int64_t size;
-};
-
-// How many tiles a tensor of `size` elements has; an empty one has none.
+// How many tiles a tensor of `size` elements has, of which only the last is
+// smaller than kTileSize; an empty one has none.
 TF_OPT_HOST_DEVICE inline int64_t CountTiles(int64_t size) {
   return size / kTileSize + (size % kTileSize != 0);
 }
@@ -36,14 +29,6 @@ TF_OPT_HOST_DEVICE inline int64_t CountTiles(int64_t size) {
 template <typename Index>
 TF_OPT_HOST_DEVICE int TensorOfTile(const Index* ends, int count, int64_t k) {
   return FirstWhere(count - 1, [=](int i) { return ends[i] > k; });
-}
-
-// Tile `k` of a tensor of `size` elements.
-TF_OPT_HOST_DEVICE inline Tile TileOfTensor(int tensor, int64_t size,
-                                            int64_t k) {
-  const int64_t begin = k * kTileSize;
-  const int64_t left = size - begin;
-  return {tensor, begin, left < kTileSize ? left : kTileSize};
 }
 
 // The tiles of a list of tensors, in the tensors' order.
@@ -58,10 +43,9 @@ class TileList {
   // How many tiles there are.
   int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
 
-  Tile operator[](int64_t k) const {
-    const int tensor =
-        TensorOfTile(ends_.data(), static_cast<int>(ends_.size()), k);
-    return TileOfTensor(tensor, sizes_[tensor], k - begin(tensor));
+  // The tensor of tile `k`.
+  int tensor(int64_t k) const {
+    return TensorOfTile(ends_.data(), static_cast<int>(ends_.size()), k);
   }
 
   // The tiles of tensor `i` are those in [begin(i), end(i)).
@@ -115,7 +99,7 @@ void ForRanges(std::vector<int64_t> sizes, int64_t bytes_per_element,
   const TileList tiles(std::move(sizes));
   // Neighbouring tiles of an array at once.
   const auto body = [&](int64_t begin, int64_t end) {
-    for (int i = tiles[begin].tensor; begin < end; ++i) {
+    for (int i = tiles.tensor(begin); begin < end; ++i) {
       const int64_t stop = std::min(end, tiles.end(i));
       if (begin == stop) continue;
       const int64_t first = tiles.begin(i);

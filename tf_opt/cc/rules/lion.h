@@ -19,14 +19,11 @@ struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
   TF_OPT_HOST_DEVICE LionRule(const LionHyperparameters& scalars,
                               const VariableInputs& own)
       : step_size(own.learning_rate_factor * scalars.learning_rate),
-        beta_1(scalars.beta_1),
-        one_minus_beta_1(1.0 - scalars.beta_1),
-        beta_2(scalars.beta_2),
-        one_minus_beta_2(1.0 - scalars.beta_2) {}
+        moments(scalars) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m) const {
-    p = p - step_size * Sign(beta_1 * m + one_minus_beta_1 * g);
-    m = beta_2 * m + one_minus_beta_2 * g;
+    p = p - step_size * Sign(moments.beta_1 * m + moments.one_minus_beta_1 * g);
+    m = moments.beta_2 * m + moments.one_minus_beta_2 * g;
   }
 
   TF_OPT_HOST_DEVICE static MissedStep Missed(
@@ -45,10 +42,7 @@ struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
   }
 
   V step_size;
-  V beta_1;
-  V one_minus_beta_1;
-  V beta_2;
-  V one_minus_beta_2;
+  Moments<V> moments;
 };
 
 struct Lion : DescriptionOf<LionHyperparameters, LionRule> {

@@ -92,11 +92,7 @@ template <typename V>
 struct CpuRule {
   template <typename Rule>
   CpuRule(const FramedRule<Rule>& framed, CpuTarget target)
-      : CpuRule(framed, TF_OPT_OF_CPU_TARGET(target, LoopsOf<Rule>())) {}
-
-  template <typename Rule>
-  CpuRule(const FramedRule<Rule>& framed, const RuleLoops<V>& loops)
-      : frame(framed), loops(&loops) {
+      : frame(framed), loops(&TF_OPT_OF_CPU_TARGET(target, LoopsOf<Rule>())) {
     static_assert(
         std::is_trivially_copyable<Rule>::value && sizeof(Rule) <= sizeof(rule),
         "no room for the rule");

@@ -14,6 +14,13 @@ namespace tf_opt {
 // Bytes of arguments that a kernel may have, since CUDA 12.1.
 constexpr std::size_t kGpuArgumentBytes = 32764;
 
+// The elements [begin, begin + size) of one tensor.
+struct Tile {
+  int tensor;
+  int64_t begin;
+  int64_t size;
+};
+
 // The tensors of one launch, passed by value, so that no memory must be filled
 // first.
 template <typename Tensor>
@@ -28,7 +35,9 @@ struct GpuBatch {
   TF_OPT_HOST_DEVICE int32_t tiles() const { return begin(count); }
   TF_OPT_HOST_DEVICE Tile tile(int32_t k) const {
     const int i = TensorOfTile(ends, count, k);
-    return TileOfTensor(i, tensors[i].size, k - begin(i));
+    const int64_t from = (k - begin(i)) * kTileSize;
+    const int64_t left = tensors[i].size - from;
+    return {i, from, left < kTileSize ? left : kTileSize};
   }
 
   int count = 0;
