@@ -9,6 +9,7 @@ import tensorflow as tf
 from tf_opt.python.functional import stochastic_rounding as ours
 from tf_opt.python.functional import storage_rounding
 
+from op_cases import OPS
 from reference import rounding as reference
 from trajectory import RUNS
 
@@ -115,7 +116,43 @@ def test_rounding_to_nearest_is_that_of_ml_dtypes(dtype, way):
     np.testing.assert_array_equal(back, expected.astype(np.float32))
 
 
-# ---- Statistics: `random_rounding_test.cc` has those of rounding. ----
+@pytest.mark.kernels
+@pytest.mark.parametrize("at_random", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_op_rounds_a_multiple_of_every_number(dtype, at_random):
+    every = np.arange(2**16, dtype=np.uint16).view(reference.TYPES[dtype])
+    drawn = reference.all_bits(reference.key(4, 5, 6, 0), every.size)
+
+    def flushed(x):  # Of bfloat16's subnormal numbers nothing is left.
+        return np.where(np.abs(x) < 2.0**-126, np.copysign(0, x), x)
+
+    # A half makes ties among subnormals, 13/16 and 3/2 everywhere. The others
+    # overflow, one of them by less than a float16's last place.
+    for factor in np.float32([1, 0.5, 0.8125, 1.0002, 1.5]):
+        variable = tf.Variable(every)
+        with np.errstate(all="ignore"), tf.device("CPU"):
+            expected = flushed(flushed(every.astype(np.float32)) * factor)
+            OPS["sgd"].apply(
+                variables=[variable],
+                gradients=[tf.zeros(every.shape, dtype)],
+                learning_rate=1.0,
+                step=1,
+                # Nothing but decay is left of the step.
+                weight_decay=1 - float(factor),
+                stochastic_rounding=at_random,
+                seed=4,
+                iteration=5,
+                variable_numbers=6.0,
+            )
+        expected = (
+            reference.stochastic(expected, dtype, drawn)
+            if at_random
+            else reference.to_nearest(expected, dtype)
+        )
+        np.testing.assert_array_equal(bits_of(variable), bits_of(expected))
+
+
+# ---- Statistics. ----
 
 DRAWS = 10**6
 
@@ -149,3 +186,25 @@ def test_bits_are_uniform_and_those_of_elements_and_keys_independent():
     for first, second in itertools.combinations(drawn, 2):
         assert abs(_correlation(first, second)) < 5
         assert abs(_correlation(first[1:], second[:-1])) < 5
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_mean_of_what_all_bits_round_to_is_the_number(dtype):
+    drawn = np.arange(2**16)
+    # The last ones are subnormal float16, or become so.
+    for x in np.float32([1, 1.001, -1.3, 3.14159, 6e4, -7e-5, 6.1e-5, -3e-8]):
+        found = np.float64(reference.stochastic(x + 0 * drawn, dtype, drawn))
+        assert len(np.unique(found)) <= 2
+        assert found.mean() == pytest.approx(x, abs=np.ptp(found) * 2**-16)
+
+
+def test_bits_of_the_streams_of_an_element_are_independent():
+    # Of all draws: how often two streams are both rounded up, by any parts of
+    # the spacing, is the product of how often each is.
+    drawn = np.arange(2**16)
+    parts = np.arange(1, 65) / 64
+    for stream in range(1, 8):
+        other = drawn * pow(51517, stream, 2**16) % 2**16
+        both, _, _ = np.histogram2d(drawn, other, 64, [(0, 2**16)] * 2)
+        both = both.cumsum(0).cumsum(1) / 2**16
+        np.testing.assert_allclose(both, np.outer(parts, parts), atol=3e-4)

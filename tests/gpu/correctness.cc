@@ -28,7 +28,6 @@
 #include "tf_opt/cc/engines/gpu/gpu_batch.h"
 #include "tf_opt/cc/engines/gpu/gpu_emulation-inl.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
-#include "tf_opt/cc/engines/testing/measure_model.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/all_rules.h"
 
@@ -585,7 +584,7 @@ void CheckRule(E element) {
         const bool tensors = how.form == Form::kDense && !Rule::kRowWise;
         bool right = true;
         for (const auto& [stored, framed] :
-             Pairs(AllStored<T, Rule>(), std::vector<bool>{false, true})) {
+             Pairs(AllStored<T>(), std::vector<bool>{false, true})) {
           how.stored = stored;
           how.framed = framed;
           how.modes = Any(1 << std::size(Description::kModes));
@@ -664,13 +663,13 @@ void CheckMeasures(E element) {
   std::vector<int64_t> many(3000);
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = i % 37;
   bool right = true;
-  for (const auto* sizes : {&MeasuredSizes(), &std::as_const(many)}) {
+  for (const auto& sizes : {MeasuredSizes(), many}) {
     for (int bits = 0; bits < 16; ++bits) {
       const bool misaligned = bits & kMisaligned, special = bits & kSpecial,
                  accumulated = bits & 4, enabled = !(bits & 8);
       memory.Clear();
       std::vector<MeasuredTensor<T>> tensors;
-      for (const int64_t size : *sizes) {
+      for (const int64_t size : sizes) {
         auto* const gradient = memory.New<T>(size, misaligned);
         auto* const accumulator =
             memory.New<ComputeType<T>>(accumulated ? size : 0, misaligned);

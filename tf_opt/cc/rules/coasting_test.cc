@@ -183,5 +183,13 @@ TEST(Coasting, WeighsEpsilon) {
   });
 }
 
+TEST(Coasting, TakesARowWithAWrongNumberForUpToDate) {
+  const MissedSteps entries[] = {MissedSteps::None(), MissedSteps::None()};
+  EXPECT_EQ(MissedBy(1, entries, 2), entries + 1);
+  for (const float since : {2.0f, 1e9f, INFINITY, -1.0f, -INFINITY, NAN}) {
+    EXPECT_EQ(MissedBy(since, entries, 2), nullptr) << since;
+  }
+}
+
 }  // namespace
 }  // namespace tf_opt

@@ -15,7 +15,9 @@
 
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/float_bits.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -45,6 +47,18 @@ inline double ToDouble(BFloat16 value) {
 }
 inline double ToDouble(float value) { return value; }
 inline double ToDouble(double value) { return value; }
+
+// Rounds a number to a T.
+template <typename T>
+T Rounded(double x) {
+  if constexpr (std::is_same<T, Half>::value) {
+    return {static_cast<uint16_t>(HalfNearest(x))};
+  } else if constexpr (std::is_same<T, BFloat16>::value) {
+    return {static_cast<uint16_t>(BFloat16Nearest(x))};
+  } else {
+    return static_cast<T>(x);
+  }
+}
 
 // An array, and memory around it that an engine must leave alone.
 class PaddedArray {
@@ -136,16 +150,14 @@ typename Description::Hyperparameters HyperparametersAt(int t) {
   return hyperparameters;
 }
 
-// How a model's tensors are stored.
+// How tensors are stored.
 struct Stored {
   StateType state = StateType::kArithmetic;  // Slots and averages.
   bool master_weights = false;
-  // Slots whose type is not state; null if all are state.
-  const Operand* slots = nullptr;
 };
 
 // All storage types for variables of type T and their state.
-template <typename T, typename Rule>
+template <typename T>
 std::vector<Stored> AllStored() {
   std::vector<Stored> all = {{}, {StateType::kBFloat16}};
   if (sizeof(T) == 2) {
@@ -153,16 +165,15 @@ std::vector<Stored> AllStored() {
     all.push_back({StateType::kBFloat16, true});
   }
   if (std::is_same<T, double>::value) all.push_back({StateType::kFloat});
-  for (Stored& stored : all) stored.slots = kSlotsOf<Rule>.data();
   return all;
 }
 
 // A step for a test.
 struct Setting {
-  FrameInputs frame;
-  Stored stored;
-  bool framed;   // True if the model has accumulators and averages.
-  bool special;  // True if the model has special numbers.
+  FrameInputs frame = {};
+  Stored stored = {};
+  bool framed = false;   // True if the model has accumulators and averages.
+  bool special = false;  // True if special numbers are in many places.
 };
 
 inline std::ostream& operator<<(std::ostream& to, const Setting& setting) {
@@ -173,13 +184,13 @@ inline std::ostream& operator<<(std::ostream& to, const Setting& setting) {
             << setting.stored.master_weights << ", special " << setting.special;
 }
 
-template <typename T, typename Rule>
+template <typename T>
 std::vector<Setting> AllSettings() {
   std::vector<Setting> all;
   // It leaves the gradient as it is.
   FrameInputs plain;
   plain.uses_random_bits = true;
-  for (const Stored& stored : AllStored<T, Rule>()) {
+  for (const Stored& stored : AllStored<T>()) {
     for (const FrameInputs& frame : AllFrames()) {
       all.push_back({frame, stored, true, true});
     }
@@ -191,20 +202,8 @@ std::vector<Setting> AllSettings() {
   return all;
 }
 
-// A number between 1 and 2 with a random fraction.
-template <typename T>
-T Small(uint32_t random) {
-  if constexpr (std::is_same<T, Half>::value) {
-    return FromBits<T>(0x3c00 | (random & 0x3ff));
-  } else if constexpr (std::is_same<T, BFloat16>::value) {
-    return FromBits<T>(0x3f80 | (random & 0x7f));
-  } else {
-    return 1 + random % 100000 * T(1e-5);
-  }
-}
-
-// An infinity, a zero, a smallest, largest or subnormal number of either sign,
-// or a quiet or signaling NaN with some payload.
+// An infinity, a zero, a smallest, largest, subnormal or any other number of
+// either sign, or a quiet or signaling NaN with some payload.
 template <typename E>
 E Special(uint64_t random) {
   constexpr int kBits = 8 * sizeof(E);
@@ -215,9 +214,14 @@ E Special(uint64_t random) {
   constexpr uint64_t kLowest = uint64_t{1} << kFraction;
   constexpr uint64_t kInfinity = (uint64_t{1} << (kBits - 1)) - kLowest;
   const uint64_t fraction = (random >> 8) & (kLowest - 1);
-  const uint64_t magnitudes[] = {
-      0, fraction, kLowest, kInfinity, kInfinity - 1, kInfinity | fraction};
-  return FromBits<E>(magnitudes[random % 6] | (random >> 7 & 1) << (kBits - 1));
+  const uint64_t magnitudes[] = {0,
+                                 fraction,
+                                 kLowest,
+                                 kInfinity,
+                                 kInfinity - 1,
+                                 kInfinity | fraction,
+                                 (random >> 8) & (kInfinity + kLowest - 1)};
+  return FromBits<E>(magnitudes[random % 7] | (random >> 7 & 1) << (kBits - 1));
 }
 
 // Elements of a row of an array of `size` elements.
@@ -227,42 +231,45 @@ inline int64_t WidthOf(int64_t size) {
   return width;
 }
 
+// Sizes of gradients that are measured: around lanes, what is added of them at
+// a time, and tiles; more tiles than lanes; empty ones first, in between and
+// last.
+inline std::vector<int64_t> MeasuredSizes() {
+  return std::vector<int64_t>(
+      {0, 1, 3, 127, 128, 129, 0, 511, 512, 513, 1025, kTileSize - 1, kTileSize,
+       kTileSize + 1, 3 * kTileSize + 5, 130 * kTileSize + 131, 31, 0});
+}
+
 // Some tensors with their operands, filled with the same numbers every time.
-template <typename T, int kSlots, bool kRowWise = false>
+template <typename T, typename Rule>
 class DenseModel {
  public:
   using Tensor = DenseTensor<T>;
   using V = ComputeType<T>;
-  static constexpr int kOperands = kFrameOperandCount + kSlots;
+  static constexpr int kOperands = kFrameOperandCount + Rule::kSlots;
 
-  DenseModel(const std::vector<int64_t>& sizes, int offset,
-             const Setting& setting)
-      : DenseModel(sizes, offset, setting.framed, setting.stored) {
-    if (setting.special) AddSpecialNumbers();
-  }
-  // Arrays begin `offset` elements after an aligned address. A framed model
-  // also has accumulators and averages.
-  explicit DenseModel(const std::vector<int64_t>& sizes, int offset = 0,
-                      bool framed = false, Stored stored = {}) {
+  // Arrays begin `offset` elements after an aligned address.
+  explicit DenseModel(const std::vector<int64_t>& sizes,
+                      const Setting& setting = {}, int offset = 0) {
     for (const int64_t size : sizes) {
       Tensor tensor;
       tensor.size = size;
       // As many as rows could be.
-      row_states_.emplace_back(kRowWise ? size * sizeof(V) : 0,
+      row_states_.emplace_back(Rule::kRowWise ? size * sizeof(V) : 0,
                                offset * sizeof(V));
       for (int k = 0; k < kOperands; ++k) {
         const bool is_framed = k == kAccumulator || k == kAverage;
-        if ((is_framed && !framed) ||
-            (k == kMasterWeight && !stored.master_weights)) {
+        if ((is_framed && !setting.framed) ||
+            (k == kMasterWeight && !setting.stored.master_weights)) {
           arrays_.emplace_back(0, 0);
           continue;
         }
-        const int slot = k - kFrameOperandCount;
-        const bool is_state =
-            slot < 0 ? k == kAverage
-                     : stored.slots == nullptr ||
-                           stored.slots[slot].storage == Storage::kState;
-        if (is_state) tensor.types[k] = stored.state;
+        const Operand& operand = k < kFrameOperandCount
+                                     ? kFrameOperands[k]
+                                     : kSlotsOf<Rule>[k - kFrameOperandCount];
+        if (operand.storage == Storage::kState) {
+          tensor.types[k] = setting.stored.state;
+        }
         const int64_t bytes = tensor.ElementSize(k);
         arrays_.emplace_back(size * bytes, offset * bytes);
         tensor.operands[k] = arrays_.back().data();
@@ -270,17 +277,7 @@ class DenseModel {
       tensors_.push_back(tensor);
     }
     Fill();
-  }
-
-  // Puts special numbers in many places.
-  void AddSpecialNumbers() {
-    std::mt19937_64 random(8);
-    ForArrays([&random](const Tensor& tensor, int, auto* values) {
-      for (int64_t i = 0; i < tensor.size; ++i) {
-        if (random() % 4 != 0) continue;
-        values[i] = Special<std::decay_t<decltype(*values)>>(random());
-      }
-    });
+    if (setting.special) AddSpecialNumbers();
   }
 
   std::vector<Tensor> Tensors() {
@@ -331,27 +328,32 @@ class DenseModel {
         }
       }
       void* const states = (row_states++)->data();
-      if (kRowWise) use(tensor, kOperands, static_cast<V*>(states));
+      if (Rule::kRowWise) use(tensor, kOperands, static_cast<V*>(states));
     }
   }
 
   void Fill() {
     std::mt19937 random(7);
     ForArrays([&random](const Tensor& tensor, int k, auto* values) {
-      using E = std::decay_t<decltype(*values)>;
       for (int64_t i = 0; i < tensor.size; ++i) {
         const double fraction = random() * 0x1p-32;
-        if (k == kVariable || k == kGradient) {
-          values[i] = Small<E>(random());
-        } else if constexpr (std::is_same<E, BFloat16>::value) {
-          values[i] = FromBits<E>(0x3e00 | (random() & 0x1ff));
-        } else if constexpr (std::is_floating_point<E>::value) {
-          // Most master weights round to their variables, some don't.
-          const double distance = random() % 8 == 0 ? 0x1p-4 : 0x1p-11;
-          values[i] = k == kMasterWeight ? ToDouble(tensor.variable()[i]) +
-                                               (fraction - 0.5) * distance
-                                         : fraction;
-        }
+        // Most master weights round to their variables, some don't.
+        const double distance = random() % 8 == 0 ? 0x1p-4 : 0x1p-11;
+        values[i] = Rounded<std::decay_t<decltype(*values)>>(
+            k == kVariable || k == kGradient ? 1 + fraction
+            : k == kMasterWeight
+                ? ToDouble(tensor.variable()[i]) + (fraction - 0.5) * distance
+                : fraction);
+      }
+    });
+  }
+
+  void AddSpecialNumbers() {
+    std::mt19937_64 random(8);
+    ForArrays([&random](const Tensor& tensor, int, auto* values) {
+      for (int64_t i = 0; i < tensor.size; ++i) {
+        if (random() % 4 != 0) continue;
+        values[i] = Special<std::decay_t<decltype(*values)>>(random());
       }
     });
   }

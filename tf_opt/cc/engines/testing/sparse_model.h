@@ -6,27 +6,13 @@
 #include <cstdint>
 #include <random>
 #include <set>
-#include <type_traits>
 #include <vector>
 
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
-#include "tf_opt/cc/rules/float_bits.h"
 
 namespace tf_opt {
-
-// `x` as a T, which it must be exactly.
-template <typename T>
-T Exactly(ComputeType<T> x) {
-  if constexpr (std::is_same<T, Half>::value) {
-    return {static_cast<uint16_t>(HalfNearest(x))};
-  } else if constexpr (std::is_same<T, BFloat16>::value) {
-    return {static_cast<uint16_t>(BFloat16Nearest(x))};
-  } else {
-    return x;
-  }
-}
 
 // Of one table.
 template <typename T>
@@ -76,7 +62,7 @@ class SparseModel {
       sums[indices_[i / width_] * width_ + i % width_] += ToDouble(values_[i]);
     }
     std::vector<T> dense;
-    for (const V sum : sums) dense.push_back(Exactly<T>(sum));
+    for (const V sum : sums) dense.push_back(Rounded<T>(sum));
     return dense;
   }
 
@@ -101,13 +87,12 @@ class SparseModel {
   // Such that neither the order of a sum nor the type that it is formed in may
   // be another.
   static T Number(uint32_t random) {
-    const V sign = random & 1 ? -1 : 1;
-    return Exactly<T>(sign * V(ToDouble(Small<T>(random >> 1))));
+    return Rounded<T>((random & 1 ? -1 : 1) * (1 + random * 0x1p-32));
   }
 
   static T Special(uint32_t random) {
     constexpr V kNumbers[] = {0, -V(0), INFINITY, -INFINITY, NAN};
-    return Exactly<T>(kNumbers[random % 5]);
+    return Rounded<T>(kNumbers[random % 5]);
   }
 
   int64_t rows_;
