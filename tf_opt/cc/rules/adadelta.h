@@ -6,8 +6,6 @@
 
 namespace tf_opt {
 
-struct Adadelta;
-
 struct AdadeltaHyperparameters {
   double learning_rate = 1e-3;
   double rho = 0.95;
@@ -15,7 +13,7 @@ struct AdadeltaHyperparameters {
 };
 
 template <typename V, bool...>
-struct AdadeltaRule : RuleBase<Adadelta, V, AdadeltaHyperparameters, 2> {
+struct AdadeltaRule : RuleBase<struct Adadelta, V, AdadeltaHyperparameters, 2> {
   TF_OPT_HOST_DEVICE AdadeltaRule(const AdadeltaHyperparameters& scalars,
                                   const VariableInputs& own)
       : learning_rate(own.learning_rate_factor * scalars.learning_rate),

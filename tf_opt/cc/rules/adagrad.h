@@ -7,8 +7,6 @@
 
 namespace tf_opt {
 
-struct Adagrad;
-
 struct AdagradHyperparameters {
   double learning_rate = 1e-3;
   double epsilon = 1e-7;
@@ -17,7 +15,7 @@ struct AdagradHyperparameters {
 
 template <typename V, bool kRowWise_>
 struct AdagradRule
-    : RuleBase<Adagrad, V, AdagradHyperparameters, kRowWise_ ? 0 : 1> {
+    : RuleBase<struct Adagrad, V, AdagradHyperparameters, kRowWise_ ? 0 : 1> {
   static constexpr bool kRowWise = kRowWise_;
 
   TF_OPT_HOST_DEVICE AdagradRule(const AdagradHyperparameters& scalars,

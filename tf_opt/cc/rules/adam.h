@@ -10,8 +10,6 @@
 
 namespace tf_opt {
 
-struct Adam;
-
 struct AdamHyperparameters {
   double learning_rate = 1e-3;
   double beta_1 = 0.9;
@@ -36,7 +34,7 @@ struct AdamScalars : AdamHyperparameters {
 // AMSGrad changes what is read per element and so is a template argument; every
 // other mode is a scalar (a factor of one), free in a memory-bound loop.
 template <typename V, bool kAmsgrad>
-struct AdamRule : RuleBase<Adam, V, AdamScalars, kAmsgrad ? 3 : 2> {
+struct AdamRule : RuleBase<struct Adam, V, AdamScalars, kAmsgrad ? 3 : 2> {
   TF_OPT_HOST_DEVICE AdamRule(const AdamScalars& scalars,
                               const VariableInputs& own)
       : moments(scalars),

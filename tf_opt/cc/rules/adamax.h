@@ -9,8 +9,6 @@
 
 namespace tf_opt {
 
-struct Adamax;
-
 struct AdamaxHyperparameters {
   double learning_rate = 1e-3;
   double beta_1 = 0.9;
@@ -33,7 +31,7 @@ struct AdamaxScalars : AdamaxHyperparameters {
 };
 
 template <typename V, bool...>
-struct AdamaxRule : RuleBase<Adamax, V, AdamaxScalars, 2> {
+struct AdamaxRule : RuleBase<struct Adamax, V, AdamaxScalars, 2> {
   TF_OPT_HOST_DEVICE AdamaxRule(const AdamaxScalars& scalars,
                                 const VariableInputs& own)
       : moments(scalars),

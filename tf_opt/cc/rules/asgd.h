@@ -9,8 +9,6 @@
 
 namespace tf_opt {
 
-struct Asgd;
-
 struct AsgdHyperparameters {
   double learning_rate = 1e-3;
   int64_t seen_batches = 1;  // n, this one included.
@@ -41,7 +39,7 @@ TF_OPT_RULE_INLINE V ReplaceTerm(V sum, V old_term, V new_term) {
 }
 
 template <typename V, bool...>
-struct AsgdRule : RuleBase<Asgd, V, AsgdScalars, 2> {
+struct AsgdRule : RuleBase<struct Asgd, V, AsgdScalars, 2> {
   static constexpr bool kRoundsGradientLikeSlot = true;
 
   TF_OPT_HOST_DEVICE AsgdRule(const AsgdScalars& scalars,

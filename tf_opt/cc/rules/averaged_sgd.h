@@ -9,8 +9,6 @@
 
 namespace tf_opt {
 
-struct AveragedSgd;
-
 struct AveragedSgdHyperparameters {
   double learning_rate = 1e-2;
   double eta = 1e-2;
@@ -28,7 +26,8 @@ struct AveragedSgdScalars : AveragedSgdHyperparameters {
 };
 
 template <typename V, bool...>
-struct AveragedSgdRule : RuleBase<AveragedSgd, V, AveragedSgdScalars, 1> {
+struct AveragedSgdRule
+    : RuleBase<struct AveragedSgd, V, AveragedSgdScalars, 1> {
   TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdScalars& scalars,
                                      const VariableInputs& own)
       : eta(own.learning_rate_factor * scalars.eta), mu(scalars.mu) {}

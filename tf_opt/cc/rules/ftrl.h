@@ -8,8 +8,6 @@
 
 namespace tf_opt {
 
-struct Ftrl;
-
 struct FtrlHyperparameters {
   double learning_rate = 1e-3;
   double l1 = 0.0;
@@ -19,7 +17,7 @@ struct FtrlHyperparameters {
 };
 
 template <typename V, bool...>
-struct FtrlRule : RuleBase<Ftrl, V, FtrlHyperparameters, 2> {
+struct FtrlRule : RuleBase<struct Ftrl, V, FtrlHyperparameters, 2> {
   TF_OPT_HOST_DEVICE FtrlRule(const FtrlHyperparameters& scalars,
                               const VariableInputs& own) {
     const double rate = own.learning_rate_factor * scalars.learning_rate;

@@ -6,8 +6,6 @@
 
 namespace tf_opt {
 
-struct Lion;
-
 struct LionHyperparameters {
   double learning_rate = 1e-3;
   double beta_1 = 0.9;
@@ -15,7 +13,7 @@ struct LionHyperparameters {
 };
 
 template <typename V, bool...>
-struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
+struct LionRule : RuleBase<struct Lion, V, LionHyperparameters, 1> {
   TF_OPT_HOST_DEVICE LionRule(const LionHyperparameters& scalars,
                               const VariableInputs& own)
       : step_size(own.learning_rate_factor * scalars.learning_rate),

@@ -9,8 +9,6 @@
 
 namespace tf_opt {
 
-struct NAdam;
-
 struct NAdamHyperparameters {
   double learning_rate = 2e-3;
   double beta_1 = 0.9;
@@ -46,7 +44,7 @@ struct NAdamScalars : NAdamHyperparameters {
 };
 
 template <typename V, bool...>
-struct NAdamRule : RuleBase<NAdam, V, NAdamScalars, 2> {
+struct NAdamRule : RuleBase<struct NAdam, V, NAdamScalars, 2> {
   TF_OPT_HOST_DEVICE NAdamRule(const NAdamScalars& scalars,
                                const VariableInputs& own)
       : moments(scalars),

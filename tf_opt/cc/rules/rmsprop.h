@@ -6,8 +6,6 @@
 
 namespace tf_opt {
 
-struct Rmsprop;
-
 struct RmspropHyperparameters {
   double learning_rate = 1e-3;
   double rho = 0.9;
@@ -24,8 +22,8 @@ struct RmspropHyperparameters {
 //
 // and without momentum b is zero before the step.
 template <typename V, bool kMomentum, bool kCentered>
-struct RmspropRule
-    : RuleBase<Rmsprop, V, RmspropHyperparameters, 1 + kMomentum + kCentered> {
+struct RmspropRule : RuleBase<struct Rmsprop, V, RmspropHyperparameters,
+                              1 + kMomentum + kCentered> {
   TF_OPT_HOST_DEVICE RmspropRule(const RmspropHyperparameters& scalars,
                                  const VariableInputs& own)
       : rho(scalars.rho),

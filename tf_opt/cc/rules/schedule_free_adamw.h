@@ -9,8 +9,6 @@
 
 namespace tf_opt {
 
-struct ScheduleFreeAdamw;
-
 struct ScheduleFreeAdamwHyperparameters {
   double learning_rate = 2.5e-3;
   double beta_1 = 0.9;
@@ -53,7 +51,7 @@ struct ScheduleFreeAdamwScalars : ScheduleFreeAdamwHyperparameters {
 
 template <typename V, bool...>
 struct ScheduleFreeAdamwRule
-    : RuleBase<ScheduleFreeAdamw, V, ScheduleFreeAdamwScalars, 2> {
+    : RuleBase<struct ScheduleFreeAdamw, V, ScheduleFreeAdamwScalars, 2> {
   static constexpr bool kTakesDecay = true;
 
   TF_OPT_HOST_DEVICE ScheduleFreeAdamwRule(

@@ -8,8 +8,6 @@
 
 namespace tf_opt {
 
-struct Sgd;
-
 struct SgdHyperparameters {
   double learning_rate = 1e-2;
   double momentum = 0.0;
@@ -25,7 +23,8 @@ struct SgdHyperparameters {
 //   p <- p + step_size * (momentum * b + ahead * g), Nesterov, or
 //   p <- p + step_size * b
 template <typename V, bool kMomentum>
-struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
+struct SgdRule
+    : RuleBase<struct Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
   TF_OPT_HOST_DEVICE SgdRule(const SgdHyperparameters& scalars,
                              const VariableInputs& own)
       : learning_rate(own.learning_rate_factor * scalars.learning_rate),
