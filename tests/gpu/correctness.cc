@@ -205,9 +205,9 @@ struct Gradient {
   }
 
   GpuSlices ForGpu(int64_t capacity = 0) const {
-    return {values,     ids,         table.count,
-            more_ids,   table.more,  (bits & kWideIds) != 0,
-            table.rows, table.width, capacity};
+    return {{values, ids, table.count, more_ids, table.more,
+             (bits & kWideIds) != 0, table.rows, table.width},
+            capacity};
   }
   template <typename T>
   SparseGradient<T> ForCpu() {

@@ -97,7 +97,7 @@ class ApplyLaunch {
   StepArrays GetArrays(int64_t layer) const;
 
   // Gradients that are sparse.
-  std::vector<Slices> slices;
+  std::vector<TableSlices> slices;
   VariableVectors vectors;
   // Number of the layer, in the device's memory.
   const int64_t* layer = nullptr;

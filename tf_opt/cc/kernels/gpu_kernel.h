@@ -78,22 +78,19 @@ class WrongRowReport {
 };
 
 // Returns slices as the engine takes them.
-inline absl::Status SlicesOnGpu(const std::vector<Slices>& slices,
+inline absl::Status SlicesOnGpu(const std::vector<TableSlices>& slices,
                                 std::vector<GpuSlices>* found) {
   int64_t entries = 0;
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    const Slices& one = slices[i];
+    const TableSlices& one = slices[i];
     constexpr int64_t kMostRows = UINT32_MAX - 2;
-    if (one.table_rows < 0 || one.table_rows > kMostRows) {
+    if (one.rows < 0 || one.rows > kMostRows) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`variables[", i, "]` must have in [0, ", kMostRows,
-          "] rows to have a sparse gradient on a GPU, got ", one.table_rows));
+          "] rows to have a sparse gradient on a GPU, got ", one.rows));
     }
-    found->push_back({one.values.data, one.indices.data, one.indices.rows,
-                      one.accumulated_rows.data, one.accumulated_rows.rows,
-                      one.indices.type == tensorflow::DT_INT64, one.table_rows,
-                      one.values.width});
-    entries += found->back().entries();
+    found->push_back({one});
+    entries += one.entries();
   }
   if (entries <= INT32_MAX) return absl::OkStatus();
   return absl::InvalidArgumentError(

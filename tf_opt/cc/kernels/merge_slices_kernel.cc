@@ -75,7 +75,7 @@ void WriteRows(const RowEntries& entries, const std::vector<int64_t>& firsts,
 // Merges slices of this type.
 template <typename T>
 absl::Status Merge(OpKernelContext* context, const OpInputList& values,
-                   const std::vector<Slices>& slices,
+                   const std::vector<TableSlices>& slices,
                    const std::vector<SparseGradient<void> >& gradients,
                    const CpuThreads& threads) {
   std::vector<MergedSlices<T> > tables;
@@ -85,9 +85,8 @@ absl::Status Merge(OpKernelContext* context, const OpInputList& values,
     void *rows, *sums;
     TF_RETURN_IF_ERROR(
         Allocate(context, values, i, firsts.size(), &rows, &sums));
-    const auto write_rows = slices[i].indices.type == tensorflow::DT_INT64
-                                ? WriteRows<int64_t>
-                                : WriteRows<int32_t>;
+    const auto write_rows =
+        slices[i].wide_ids ? WriteRows<int64_t> : WriteRows<int32_t>;
     write_rows(gradient.entries, firsts, rows);
     tables.push_back({gradient, std::move(firsts), static_cast<T*>(sums)});
   }
@@ -118,9 +117,9 @@ class MergeSlicesOp : public Kernel {
     // Tables have the same shapes but for the rows, which aren't compared.
     std::vector<TensorShape> shapes;
     for (const Tensor& one : values) shapes.push_back(one.shape());
-    std::vector<Slices> slices;
+    std::vector<TableSlices> slices;
     TF_RETURN_IF_ERROR(FindSlices(context, attributes_, shapes, &slices));
-    for (int i = 0; i < values.size(); ++i) slices[i].table_rows = numbers[i];
+    for (int i = 0; i < values.size(); ++i) slices[i].rows = numbers[i];
 #if defined(TF_OPT_GPU_DEVICE)
     std::vector<GpuSlices> on_gpu;
     TF_RETURN_IF_ERROR(SlicesOnGpu(slices, &on_gpu));

@@ -41,45 +41,24 @@ absl::Status CheckSliceShapes(int i, const std::string& name,
       values.DebugString()));
 }
 
-// Writes entries for the rows of the i-th table, with or without values, to
-// `to`.
-template <typename From, typename Index>
-BadRow WriteEntries(int i, const Slices& slices, bool has_values,
-                    RowEntry<Index>* to) {
-  const LaunchArray& ids =
-      has_values ? slices.indices : slices.accumulated_rows;
-  for (int64_t k = 0; k < ids.rows; ++k) {
-    const int64_t row = static_cast<const From*>(ids.data)[k];
-    if (row < 0 || row >= slices.table_rows) {
-      return {i + 1, has_values, row, k, slices.table_rows};
-    }
-    to[k] = {static_cast<Index>(row),
-             static_cast<Index>(has_values ? k : kNoValues)};
-  }
-  return {};
-}
-
-int64_t CountEntries(const Slices& slices) {
-  return slices.indices.rows + slices.accumulated_rows.rows;
-}
-
 // Sorts the entries of the i-th table in `memory`, which has room for twice as
 // many.
 template <typename Index>
-BadRow SortEntries(int i, const Slices& slices, void* memory,
+BadRow SortEntries(int i, const TableSlices& slices, void* memory,
                    RowEntries* sorted) {
   auto* const entries = static_cast<RowEntry<Index>*>(memory);
-  const auto write = slices.indices.type == tensorflow::DT_INT64
-                         ? WriteEntries<int64_t, Index>
-                         : WriteEntries<int32_t, Index>;
-  BadRow bad = write(i, slices, true, entries);
-  if (bad.table == 0) {
-    bad = write(i, slices, false, entries + slices.indices.rows);
+  const int64_t count = slices.entries();
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t row = slices.IdOf(k);
+    const bool has_values = k < slices.count;
+    if (row < 0 || row >= slices.rows) {
+      return {i + 1, has_values, row, has_values ? k : k - slices.count,
+              slices.rows};
+    }
+    entries[k] = {static_cast<Index>(row),
+                  static_cast<Index>(has_values ? k : kNoValues)};
   }
-  if (bad.table != 0) return bad;
-  const int64_t count = CountEntries(slices);
-  *sorted = {SortByRow(slices.table_rows, count, entries, entries + count),
-             count};
+  *sorted = {SortByRow(slices.rows, count, entries, entries + count), count};
   return {};
 }
 
@@ -88,7 +67,7 @@ BadRow SortEntries(int i, const Slices& slices, void* memory,
 absl::Status FindSlices(tensorflow::OpKernelContext* context,
                         const SliceAttributes& attributes,
                         const std::vector<tensorflow::TensorShape>& tables,
-                        std::vector<Slices>* slices) {
+                        std::vector<TableSlices>* slices) {
   tensorflow::OpInputList values, indices, more_rows;
   TF_RETURN_IF_ERROR(context->input_list("gradients", &values));
   TF_RETURN_IF_ERROR(context->input_list("indices", &indices));
@@ -99,12 +78,18 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
   for (int i = 0; i < values.size(); ++i) {
     TF_RETURN_IF_ERROR(CheckSliceShapes(i, attributes.Name(i), tables[i],
                                         values[i].shape(), indices[i].shape()));
-    slices->push_back(
-        {ArrayOf(values[i]), ArrayOf(indices[i]), {}, tables[i].dim_size(0)});
+    TableSlices& one = slices->emplace_back();
+    one.values = values[i].data();
+    one.ids = indices[i].data();
+    one.count = indices[i].dim_size(0);
+    one.wide_ids = indices[i].dtype() == tensorflow::DT_INT64;
+    one.rows = tables[i].dim_size(0);
+    one.width = ArrayOf(values[i]).width;
     if (more_rows.size() == 0) continue;
     TF_RETURN_IF_ERROR(CheckIsVector("accumulated_rows", i, attributes.Name(i),
                                      more_rows[i].shape()));
-    slices->back().accumulated_rows = ArrayOf(more_rows[i]);
+    one.more_ids = more_rows[i].data();
+    one.more_count = more_rows[i].dim_size(0);
   }
   return absl::OkStatus();
 }
@@ -117,7 +102,7 @@ absl::Status BadRowError(const BadRow& bad, const SliceAttributes& attributes) {
       "), the rows of `variables[", i, "]`, got ", bad.row, " at ", bad.at));
 }
 
-absl::Status SortRows(const std::vector<Slices>& slices,
+absl::Status SortRows(const std::vector<TableSlices>& slices,
                       const SliceAttributes& attributes,
                       const CpuThreads& threads, tensorflow::Tensor* memory,
                       std::vector<SparseGradient<void>>* sorted) {
@@ -128,9 +113,9 @@ absl::Status SortRows(const std::vector<Slices>& slices,
   begins.reserve(count);
   for (int64_t i = 0; i < count; ++i) {
     begins.push_back(2 * entries);
-    sorted->push_back({slices[i].values.data, slices[i].values.width, {}});
-    const int64_t of_table = CountEntries(slices[i]);
-    narrow = narrow && std::max(slices[i].table_rows, of_table) <= INT32_MAX;
+    sorted->push_back({slices[i].values, slices[i].width, {}});
+    const int64_t of_table = slices[i].entries();
+    narrow = narrow && std::max(slices[i].rows, of_table) <= INT32_MAX;
     entries += of_table;
   }
   const int64_t bytes =

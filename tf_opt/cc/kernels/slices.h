@@ -20,14 +20,6 @@
 
 namespace tf_opt {
 
-// The gradient of one table. Rows are int32_t or int64_t.
-struct Slices {
-  LaunchArray values;
-  LaunchArray indices;           // Row of the table for each row of values.
-  LaunchArray accumulated_rows;  // Rows without values; may be absent.
-  int64_t table_rows = 0;
-};
-
 // Attributes of ops that take slices.
 struct SliceAttributes {
   absl::Status Read(tensorflow::AttrSlice attributes) {
@@ -54,13 +46,13 @@ struct SliceAttributes {
 absl::Status FindSlices(tensorflow::OpKernelContext* context,
                         const SliceAttributes& attributes,
                         const std::vector<tensorflow::TensorShape>& tables,
-                        std::vector<Slices>* slices);
+                        std::vector<TableSlices>* slices);
 
 // The error for a row that is outside of its table.
 absl::Status BadRowError(const BadRow& bad, const SliceAttributes& attributes);
 
 // Checks the rows of slices and sorts them, in `memory`, for the CPU engine.
-absl::Status SortRows(const std::vector<Slices>& slices,
+absl::Status SortRows(const std::vector<TableSlices>& slices,
                       const SliceAttributes& attributes,
                       const CpuThreads& threads, tensorflow::Tensor* memory,
                       std::vector<SparseGradient<void>>* sorted);

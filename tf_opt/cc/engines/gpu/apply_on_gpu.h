@@ -36,10 +36,8 @@ struct GpuQueue {
 const char* CopyOnGpu(void* to, const void* from, std::size_t bytes,
                       void* stream);
 
-// A gradient of some rows of a table. Pointers are to device memory.
-struct GpuSlices {
-  TF_OPT_HOST_DEVICE int64_t entries() const { return count + more_count; }
-
+// On a GPU; pointers are to device memory.
+struct GpuSlices : TableSlices {
   // An id of no row, which is no error: ops that merge slices fill up with it.
   // (Not the greatest number, nor is the next one the least: casts make those
   // of NaNs.)
@@ -48,15 +46,7 @@ struct GpuSlices {
   // bad, so that what takes their results writes nothing.
   TF_OPT_HOST_DEVICE int64_t refused() const { return -MostId(); }
 
-  const void* values = nullptr;  // A row for each of ...
-  const void* ids = nullptr;     // ... these rows of the table.
-  int64_t count = 0;
-  const void* more_ids = nullptr;  // Rows that occur without values.
-  int64_t more_count = 0;
-  bool wide_ids = false;  // Rows are int64_t, not int32_t.
-  int64_t rows = 0;       // Of the table.
-  int64_t width = 1;      // Elements of a row.
-  int64_t capacity = 0;   // Missed steps that there is room for.
+  int64_t capacity = 0;  // Missed steps that there is room for.
   // Results of MergeSlicesGpu, with room for all entries.
   void* merged_ids = nullptr;
   void* merged_values = nullptr;

@@ -33,15 +33,6 @@ template <typename T>
 struct RowTable : GpuSlices {
   TF_OPT_RULE_INLINE int lanes() const { return 1 << lanes_shift; }
 
-  // The row of an entry before the sort.
-  TF_OPT_RULE_INLINE int64_t IdOf(int64_t entry) const {
-    const bool has_values = entry < count;
-    const void* const from = has_values ? ids : more_ids;
-    const int64_t at = has_values ? entry : entry - count;
-    return wide_ids ? static_cast<const int64_t*>(from)[at]
-                    : static_cast<const int32_t*>(from)[at];
-  }
-
   DenseTensor<T> tensor = {};            // Its gradient are the values.
   ComputeType<T>* row_states = nullptr;  // Of a row-wise rule.
   // Of rows that wait.
