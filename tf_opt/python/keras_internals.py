@@ -20,6 +20,11 @@ from tf_opt.python.tensorflow_internals import private
 Variable = keras.Variable | tf.Variable
 # A number, or a variable that may be assigned to between steps.
 Number = float | Variable
+LearningRate = (
+    float
+    | keras.optimizers.schedules.LearningRateSchedule
+    | Callable[[], float | tf.Tensor]
+)
 
 # None if the installed Keras has no such class.
 MultiOptimizer = getattr(keras.optimizers, "MultiOptimizer", None)

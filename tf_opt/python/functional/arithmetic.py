@@ -7,7 +7,7 @@ which cost no op.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import keras
@@ -25,6 +25,15 @@ Scalar = (
     | tf.Tensor
     | tf.Variable
     | keras.Variable
+)
+# A tensor, or an object that TensorFlow converts to one.
+TensorLike = (
+    tf.Tensor
+    | tf.Variable
+    | keras.Variable
+    | np.ndarray
+    | Sequence[Any]
+    | float
 )
 Flag = bool | tf.Tensor
 

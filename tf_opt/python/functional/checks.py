@@ -14,17 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.functional.arithmetic import Scalar
-
-# A tensor, or an object that TensorFlow converts to one.
-TensorLike = (
-    tf.Tensor
-    | tf.Variable
-    | keras.Variable
-    | np.ndarray
-    | Sequence[Any]
-    | float
-)
+from tf_opt.python.functional.arithmetic import Scalar, TensorLike
 
 
 def real(name: str, value: Scalar) -> float | tf.Tensor:

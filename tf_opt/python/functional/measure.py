@@ -9,8 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic, checks
-from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.checks import TensorLike
+from tf_opt.python.functional.arithmetic import Scalar, TensorLike
 
 
 class GradientMeasures(NamedTuple):

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic, coasting, rule_spec
-from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.checks import TensorLike
+from tf_opt.python.functional.arithmetic import Scalar, TensorLike
 from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.pure_step import pure_step
 from tf_opt.python.functional.update import Formula

@@ -12,11 +12,8 @@ import tensorflow as tf
 from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic, asgd_rule
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.base.arguments import (
-    CommonArguments,
-    LearningRate,
-)
+from tf_opt.python.keras_internals import LearningRate, Variable
+from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state.optimizer_state import (

@@ -6,11 +6,8 @@ import keras
 from typing_extensions import Unpack
 
 from tf_opt.python.functional import lion_rule
-from tf_opt.python.keras_internals import Number
-from tf_opt.python.optimizers.base.arguments import (
-    CommonArguments,
-    LearningRate,
-)
+from tf_opt.python.keras_internals import LearningRate, Number
+from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 

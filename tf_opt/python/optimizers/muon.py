@@ -13,11 +13,8 @@ from typing_extensions import Unpack
 from tf_opt.python.functional import arithmetic, muon_rule
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.step_frame import is_known
-from tf_opt.python.keras_internals import Number
-from tf_opt.python.optimizers.base.arguments import (
-    CommonArguments,
-    LearningRate,
-)
+from tf_opt.python.keras_internals import LearningRate, Number
+from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state import matrices, patterns

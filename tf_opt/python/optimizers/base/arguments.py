@@ -24,11 +24,6 @@ from tf_opt.python.optimizers.state.storage import (
 from tf_opt.python.optimizers.state.table_modes import LazyMode
 from tf_opt.python.optimizers.values import validation
 
-LearningRate = (
-    float
-    | keras.optimizers.schedules.LearningRateSchedule
-    | Callable[[], float | tf.Tensor]
-)
 ScheduleBy = Literal["steps", "updates"]
 
 Check = Callable[[str, Any], None]

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tf_opt.python import keras_internals
 from tf_opt.python.dispatch import Implementation
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.keras_internals import Number, Variable
+from tf_opt.python.keras_internals import LearningRate, Number, Variable
 from tf_opt.python.optimizers.base import arguments, representation, saving
 from tf_opt.python.optimizers.base.building import StateBuilder
 from tf_opt.python.optimizers.base.choices import Choices, Exclusions
@@ -68,7 +68,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
 
     def __init__(
         self,
-        learning_rate: arguments.LearningRate,
+        learning_rate: LearningRate,
         weight_decay: Number | None = None,
         clipnorm: Number | None = None,
         clipvalue: Number | None = None,
