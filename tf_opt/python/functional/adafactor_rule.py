@@ -132,4 +132,4 @@ _MATRIX = dataclasses.replace(
         rule_spec.Slot("c", "c", "_c", exact=True, lacks=-2),
     ],
 )
-SPEC = dataclasses.replace(_VECTOR, matrix=_MATRIX)
+SPEC = dataclasses.replace(_VECTOR, other_forms={rule_spec.MATRIX: _MATRIX})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -80,25 +82,32 @@ def adagrad_update(*, epsilon, torch_epsilon, row_wise=False, **_) -> Formula:
     )
 
 
-SPEC = rule_spec.RuleSpec(
+_ACCUMULATOR = rule_spec.Slot(
+    "accumulator",
+    "accumulator",
+    "_accumulators",
+    first="initial_accumulator_value",
+    stays=True,
+)
+_ELEMENTWISE = rule_spec.RuleSpec(
     function=adagrad,
     class_name="Adagrad",
     update=adagrad_update,
     coasts=True,
-    slots=[
-        rule_spec.Slot(
-            "accumulator",
-            "accumulator",
-            "_accumulators",
-            first="initial_accumulator_value",
-            may_be_by_row=True,
-            stays=True,
-        )
-    ],
+    slots=[_ACCUMULATOR],
     numbers=[
         rule_spec.LEARNING_RATE,
         rule_spec.EPSILON,
         rule_spec.INITIAL_ACCUMULATOR_VALUE,
     ],
     modes=["torch_epsilon"],
+)
+_ROW_WISE = dataclasses.replace(
+    _ELEMENTWISE,
+    op="RowWiseAdagrad",
+    update=functools.partial(adagrad_update, row_wise=True),
+    slots=[dataclasses.replace(_ACCUMULATOR, by_row=True, exact=True)],
+)
+SPEC = dataclasses.replace(
+    _ELEMENTWISE, other_forms={rule_spec.ROW_WISE: _ROW_WISE}
 )

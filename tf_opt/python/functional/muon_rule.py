@@ -205,6 +205,6 @@ SPEC = dataclasses.replace(
     coasts=True,
     coasts_if_less=("adam_beta_1", "adam_beta_2"),
     slots=[_M, _V],
-    matrix=_MATRIX,
+    other_forms={rule_spec.MATRIX: _MATRIX},
     stacks=False,
 )

@@ -38,8 +38,7 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     dtype = arithmetic.slot_dtype(variable.dtype)
 
     def old_slot(slot: Slot) -> tf.Tensor:
-        is_exact = slot.exact or slot.by_row
-        dtypes = (dtype, *(() if is_exact else _NARROWER.get(dtype, ())))
+        dtypes = (dtype, *(() if slot.exact else _NARROWER.get(dtype, ())))
         shape = slot.shape_of(variable.shape)
         return checks.like(
             *(slot.name, arguments[slot.name], "variable", variable),

@@ -74,9 +74,7 @@ class Slot:
         first: The hyperparameter that is its first value; empty: 0.
         starts_as_variable: Whether it is the variable until the first update:
             its average, or what its average is computed from.
-        may_be_by_row: Whether it is by row in the rule's row-wise form.
-        by_row: Whether it has one number for each row of the variable. It then
-            has the arithmetic type.
+        by_row: Whether it has one number for each row of the variable.
         lacks: The axis of the variable that it doesn't have, if any.
         stays: Whether it stays as it is where the gradient is 0.
         moves: Whether rows that coast move by it.
@@ -92,7 +90,6 @@ class Slot:
     layer_input: str | None = None
     first: str = ""
     starts_as_variable: bool = False
-    may_be_by_row: bool = False
     by_row: bool = False
     lacks: int | None = None
     stays: bool = False
@@ -219,8 +216,7 @@ class RuleSpec:
         function: The function in `tf_opt.functional`.
         class_name: The optimizer.
         update: Takes a step's numbers, float64 scalars, and the rule's own
-            modes, by name. Returns the `Formula`. If there is a row-wise form,
-            also takes whether it is that, as `row_wise`.
+            modes, by name. Returns the `Formula`.
         numbers: Its numbers, in the op's order, the learning rate among them.
         slots: Its slots, in the op's order; those that may be left out come
             last, and only in a rule without `shared`.
@@ -235,7 +231,8 @@ class RuleSpec:
             missed; see coasting.py.
         coasts_if_less: Two hyperparameters, of which the first must then be
             less than the second if there are no optional slots.
-        matrix: The rule of variables that are matrices, if it is another one.
+        other_forms: The rule in other forms than the elementwise one, if it has
+            any.
         op_arguments: For an op of another optimizer: its arguments by name,
             each the name of one of this optimizer's or a constant mode.
         stacks: Whether it updates matrices of one shape together, as the last
@@ -253,7 +250,9 @@ class RuleSpec:
     average_weight: str = ""
     coasts: bool = False
     coasts_if_less: tuple[str, str] | None = None
-    matrix: RuleSpec | None = None
+    other_forms: Mapping[Form, RuleSpec] = dataclasses.field(
+        default_factory=dict
+    )
     op_arguments: Mapping[str, str | bool] = dataclasses.field(
         default_factory=dict
     )
@@ -327,22 +326,7 @@ class RuleSpec:
     @functools.cached_property
     def forms(self) -> Mapping[Form, RuleSpec]:
         """The rule in each form that it has."""
-        forms: dict[Form, RuleSpec] = {ELEMENTWISE: self}
-        if self.matrix is not None:
-            forms[MATRIX] = self.matrix
-        if any(slot.may_be_by_row for slot in self.slots):
-            forms[ROW_WISE] = dataclasses.replace(
-                self,
-                op=f"RowWise{self.op or self.class_name}",
-                update=functools.partial(self.update, row_wise=True),
-                slots=tuple(
-                    dataclasses.replace(
-                        slot, by_row=slot.may_be_by_row, may_be_by_row=False
-                    )
-                    for slot in self.slots
-                ),
-            )
-        return forms
+        return {ELEMENTWISE: self, **self.other_forms}
 
     def form_of(self, x: Any) -> Form:
         """Returns the form for a tensor or variable, unless it is row-wise."""
@@ -372,18 +356,17 @@ class RuleSpec:
     def bind(self) -> Callable[..., Update]:
         """Function of numbers of any kind and of all modes, by name."""
         slots = tuple(slot.name for slot in self.slots)
-        static = {x.name for x in self.numbers if x.is_static}
 
         def bind(
             *, decoupled_weight_decay: bool, maximize: bool, **own: Any
         ) -> Update:
-            for name, x in own.items():
-                # None is the first value of `Shared`.
-                if not (x is None or isinstance(x, bool) or name in static):
-                    own[name] = arithmetic.float64(x)
-            numbers = {k: x for k, x in own.items() if isinstance(x, tf.Tensor)}
+            numbers = {
+                name: arithmetic.float64(x)
+                for name, x in own.items()
+                if not (x is None or name in self.static)
+            }
             return Update(
-                self.update(**own),
+                self.update(**{**own, **numbers}),
                 numbers,
                 slots,
                 decoupled_weight_decay,
@@ -391,6 +374,15 @@ class RuleSpec:
             )
 
         return bind
+
+    @functools.cached_property
+    def static(self) -> frozenset[str]:
+        """The arguments of `bind` that choose the computation.
+
+        None does so, too, for any argument.
+        """
+        numbers = (x.name for x in self.numbers if x.is_static)
+        return frozenset((*numbers, *self.all_modes))
 
     @property
     def rests(self) -> bool:

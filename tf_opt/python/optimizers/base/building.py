@@ -181,11 +181,9 @@ class StateBuilder:
         shape = slot.shape_of(tuple(variable.shape))
         if slot.layers:
             shape = (getattr(optimizer, slot.layers), *shape)
-        is_exact = slot.exact or slot.by_row
         dtype = storage.state_dtype_of(
-            variable, None if is_exact else optimizer.state_dtype
+            variable, None if slot.exact else optimizer.state_dtype
         )
-
         # A traced step may create a variable, which has no value then.
         starts = slot.starts_as_variable and access.has_value(variable)
 

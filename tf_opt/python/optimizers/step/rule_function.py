@@ -63,14 +63,11 @@ class KeptRule:
     def __init__(self, spec: RuleSpec, numbers: Mapping[str, Any]) -> None:
         self._rule: BindRule = spec.bind
         self._reads_shapes = spec.stacks
-        static = {x.name for x in spec.numbers if x.is_static}
-        is_mode = {
-            name: x is None or isinstance(x, bool) or name in static
-            for name, x in numbers.items()
-        }
-        self._modes = tuple((k, x) for k, x in numbers.items() if is_mode[k])
-        self._names = tuple(name for name in numbers if not is_mode[name])
-        self._numbers = [numbers[name] for name in self._names]
+        static = spec.static
+        modes = {k: x for k, x in numbers.items() if x is None or k in static}
+        numbers = {k: x for k, x in numbers.items() if k not in modes}
+        self._modes = tuple(modes.items())
+        self._names, self._numbers = tuple(numbers), list(numbers.values())
         # Cached by weight decay, which most variables share.
         self._vectors: dict[float, tf.Tensor] = {}
 
