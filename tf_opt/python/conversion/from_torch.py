@@ -100,10 +100,10 @@ def from_torch(
     # `iterations` counts updates, this variable the steps that accumulate, too.
     micro_steps = result.gradient_accumulation_steps or 1
     result._iterations.assign(int(steps) * micro_steps)
-    for attribute, key in counterpart.shared.items():
+    for ours, key in counterpart.shared.items():
         if steps:
             value = _same(parameters, key, lambda x, k=key: float(x.state[k]))
-            getattr(result, attribute).assign(value)
+            result._state.shared[ours].assign(value)
     for index, parameter in enumerate(parameters):
         slots = zip(result._state.spec.slots, result._state.slots, strict=True)
         for slot, its_variables in slots:

@@ -99,8 +99,8 @@ def to_torch(
             group["param_names"] = [names[i] for i in group["params"]]
     steps = int(optimizer.iterations.numpy())
     shared = {
-        key: float(getattr(optimizer, attribute).numpy())
-        for attribute, key in counterpart.shared.items()
+        key: float(optimizer._state.shared[ours].numpy())
+        for ours, key in counterpart.shared.items()
     }
     if name != "SGD":
         shared["step"] = float(steps)

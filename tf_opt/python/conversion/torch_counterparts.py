@@ -29,8 +29,7 @@ class Counterpart(NamedTuple):
         cls: The class.
         slots: PyTorch's names of the slots, by ours.
         fixed: Arguments with which the numbers are the same.
-        shared: PyTorch's names of the state that all variables share, by the
-            attribute.
+        shared: PyTorch's names of the state that all variables share, by ours.
         theirs: PyTorch's settings that tf_opt has with these values alone.
         names: PyTorch's names of arguments that have another one only there.
     """
@@ -80,9 +79,9 @@ COUNTERPARTS = {
         Adamax, {"m": "exp_avg", "u": "exp_inf"}, {"torch_epsilon": True}
     ),
     "NAdam": Counterpart(
-        NAdam, _ADAM_SLOTS, shared={"_u_product": "mu_product"}
+        NAdam, _ADAM_SLOTS, shared={"momentum_product": "mu_product"}
     ),
-    "ASGD": Counterpart(AveragedSGD, {"ax": "ax"}, shared={"_eta": "eta"}),
+    "ASGD": Counterpart(AveragedSGD, {"ax": "ax"}, shared={"eta": "eta"}),
     "SGD": Counterpart(
         SGD, {"velocity": "momentum_buffer"}, {"torch_momentum": True}
     ),

@@ -96,7 +96,6 @@ SPEC = rule_spec.RuleSpec(
             "eta",
             first=None,
             next=next_eta,
-            attribute="_eta",
             # As the scalars that it is computed from.
             dtype=tf.float64,
             is_rate=True,

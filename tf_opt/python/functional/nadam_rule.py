@@ -131,7 +131,6 @@ SPEC = rule_spec.RuleSpec(
             "momentum_product",
             first=1.0,
             next=next_product,
-            attribute="_u_product",
         )
     ],
 )

@@ -163,7 +163,6 @@ class Shared(NamedTuple):
         first: The first step's value; None: its learning rate.
         next: Returns the value after a step; takes the step's numbers by name.
             See `arithmetic.of_scalars`.
-        attribute: The attribute with the optimizer's variable.
         dtype: Its type; None: the widest of the model variables.
         is_rate: Whether multipliers of the learning rate are also its own.
         in_keras: Whether Keras' optimizer has such a variable, if there is one.
@@ -172,7 +171,6 @@ class Shared(NamedTuple):
     name: str
     first: float | None
     next: Callable[..., float | tf.Tensor]
-    attribute: str
     dtype: tf.DType | None = None
     is_rate: bool = False
     in_keras: bool = True

@@ -148,7 +148,6 @@ def _shared(name: str, *, is_rate: bool = False) -> rule_spec.Shared:
         name,
         first=0.0,
         next=arithmetic.of_scalars(lambda **now: averaging(**now)[name]),
-        attribute=f"_{name}",
         dtype=tf.float64,
         is_rate=is_rate,
         in_keras=False,

@@ -52,7 +52,7 @@ class FusedOptimizer(KerasOptimizer):
                 for name in spec.arguments
                 for x in [getattr(self, name)]
             },
-            {x.name: getattr(self, x.attribute) for x in spec.shared},
+            self._state.shared,
         )
 
     def _settings(self, gradient_scale: Scalar | None = None) -> Settings:

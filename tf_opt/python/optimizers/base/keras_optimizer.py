@@ -358,8 +358,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         for slot in self._spec.slots_of_forms:
             if slot.keras_list:
                 setattr(self, slot.keras_list, slots.get(slot.name, []))
-        for shared in self._spec.shared:
-            setattr(self, shared.attribute, self._builder.shared(shared))
+        shared = {x.name: self._builder.shared(x) for x in spec.shared}
         self._add_own_state()
         if self.master_weights:
             self._masters = self._builder.masters()
@@ -381,11 +380,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             masters=self._masters,
             since=since,
             coasting=coasts,
-            beside_keras={
-                shared.name: getattr(self, shared.attribute)
-                for shared in self._spec.shared
-                if not shared.in_keras
-            },
+            shared=shared,
             iterations=self._iterations,
             list_all=lambda: self.variables,
             unsaved=self._unsaved,

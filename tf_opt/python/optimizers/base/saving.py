@@ -33,7 +33,11 @@ def separate_keys(state: OptimizerState | None) -> dict[int, str]:
         "master_weight": state.masters,
         "since": state.since,
         "coasting": state.coasting,
-        **{name: [variable] for name, variable in state.beside_keras.items()},
+        **{
+            shared.name: [state.shared[shared.name]]
+            for shared in state.spec.shared
+            if not shared.in_keras
+        },
     }
     return {
         id(variable): f"{kind}_{number}"

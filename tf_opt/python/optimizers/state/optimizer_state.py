@@ -155,7 +155,7 @@ class OptimizerState:
             its entry in `coasting`. Or empty.
         coasting: What rows missed since each step; see functional/coasting.py.
             Or empty.
-        beside_keras: What all variables share that Keras' optimizer lacks.
+        shared: The variables of `RuleSpec.shared`, by name.
         iterations: The counter of steps.
         list_all: Returns all of the optimizer's own variables.
         unsaved: Variables that checkpoints don't contain.
@@ -175,7 +175,7 @@ class OptimizerState:
     masters: PerVariable
     since: PerVariable
     coasting: PerVariable
-    beside_keras: Mapping[str, keras.Variable]
+    shared: Mapping[str, keras.Variable]
     iterations: keras.Variable
     list_all: Callable[[], Sequence[Variable]]
     unsaved: UnsavedState
