@@ -118,6 +118,16 @@ def kept_part(step_size: Scalar, decay: Scalar) -> tf.Tensor:
     return 1 - tf.math.multiply_no_nan(float64(step_size), float64(decay))
 
 
+def with_decay(
+    direction: tf.Tensor, variable: tf.Tensor, decay: tf.Tensor | None
+) -> tf.Tensor:
+    """Adds a decay to a direction; one that is None or 0 changes nothing."""
+    if decay is None:
+        return direction
+    decay = tf.cast(-decay, variable.dtype)
+    return direction - tf.math.multiply_no_nan(variable, decay)
+
+
 class OncePerGraph:
     """Cache of tensors that several variables of a step share."""
 

@@ -61,9 +61,7 @@ def lamb_update(
         m = s.beta_1 * m + s.one_minus_beta_1 * g
         v = s.beta_2 * v + s.one_minus_beta_2 * (g * g)
         u = s.scale * m / (s.sqrt(v) + s.scaled_epsilon)
-        if decay is not None:
-            # A decay of 0 changes nothing, whatever p is.
-            u = u - tf.math.multiply_no_nan(p, tf.cast(-decay, p.dtype))
+        u = arithmetic.with_decay(u, p, decay)
         squares = map(arithmetic.sum_of_squares, (p, u))
         p_norm, u_norm = map(s.sqrt, squares)
         # In a product the branch that isn't selected would be NaN.
@@ -90,4 +88,5 @@ SPEC = rule_spec.RuleSpec(
     slots=[rule_spec.FIRST_MOMENT, rule_spec.SECOND_MOMENT],
     numbers=rule_spec.ADAM_NUMBERS,
     modes=["decay_in_direction"],
+    takes_decay=True,
 )

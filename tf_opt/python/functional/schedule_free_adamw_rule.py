@@ -126,9 +126,8 @@ def schedule_free_adamw_update(
             p = tf.cast(kept, p.dtype) * p
         v = s.beta_2 * v + s.one_minus_beta_2 * (g * g)
         d = g / (s.sqrt(v) * s.root_scale + s.epsilon)
-        if decay is not None and decay_in_direction:
-            # A decay of 0 changes nothing, whatever p is.
-            d = d - tf.math.multiply_no_nan(p, tf.cast(-decay, p.dtype))
+        if decay_in_direction:
+            d = arithmetic.with_decay(d, p, decay)
         p = p + s.share * (z - p) - s.step_size * d
         return p, z - s.rate * d, v
 
@@ -173,6 +172,7 @@ SPEC = rule_spec.RuleSpec(
         rule_spec.Number("r", rule_spec.NON_NEGATIVE),
     ],
     modes=["decay_in_direction"],
+    takes_decay=True,
     shared=[
         _shared("learning_rate_max", is_rate=True),
         _shared("weight_sum"),

@@ -94,9 +94,8 @@ class Update:
         if self.maximize:
             g = -g
         if not is_known(coupled, 0):
-            # A decay that is 0 changes nothing, no sign of a zero either.
             decay = self._factor(arithmetic.float64, coupled, dtype)
-            g = g - tf.math.multiply_no_nan(p, -decay)
+            g = arithmetic.with_decay(g, p, decay)
         like = self.formula.rounds_gradient_like_slot
         if like is not None:
             g = storage_rounding.as_held_by(g, slots[like].dtype.real_dtype)

@@ -63,7 +63,6 @@ class FusedOptimizer(KerasOptimizer):
             gradient_scale,
             update_one=self._update_one,
             overrides_update_step=update_step is not FusedOptimizer.update_step,
-            rule_takes_decay="decay_in_direction" in self._spec.modes,
         )
 
     @property
@@ -406,9 +405,10 @@ class FusedOptimizer(KerasOptimizer):
                 overridden `update_step` didn't call this class' method.
         """
         settings, others = self._settings(), self._plans.in_use
-        if settings.decays_before_rule:
+        rule = self._rule()
+        if settings.overrides_update_step and rule.may_decay_before:
             one_by_one.decay(
-                *(self._rule(), settings, self._state, variable, learning_rate)
+                *(rule, settings, self._state, variable, learning_rate)
             )
         self._plans.in_use = frozenset()
         self.update_step(gradient, variable, learning_rate)

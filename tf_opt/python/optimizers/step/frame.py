@@ -183,7 +183,7 @@ def factors_of(
     """Returns the factors of a bucket's variables."""
     _, settings, state, _ = context
     rule, decay = context.rule_of(bucket), None
-    if not settings.decays_before_rule:
+    if not (settings.overrides_update_step and rule.may_decay_before):
         decay = rule.weight_decay(settings.weight_decay)
     learning_rate = state.learning_rate_factors(bucket.indices)
     if (factor := rule.learning_rate_factor()) is not None:

@@ -32,7 +32,6 @@ class Settings(NamedTuple):
         micro_steps: The number of steps whose gradients one update sums.
         update_one: Updates one variable by the optimizer's `update_step`.
         overrides_update_step: Whether a subclass has replaced `update_step`.
-        rule_takes_decay: Whether weight decay may be part of the rule.
         strategy: The strategy under which the optimizer was created.
     """
 
@@ -55,8 +54,6 @@ class Settings(NamedTuple):
     state_dtype: str | None
     update_one: Callable[[Variable, Gradient, Scalar], None]
     overrides_update_step: bool
-    rule_takes_decay: bool
-    decoupled_weight_decay: bool
     strategy: tf.distribute.Strategy
 
     @classmethod
@@ -94,7 +91,6 @@ class Settings(NamedTuple):
             stochastic_rounding=optimizer.stochastic_rounding,
             seed=optimizer.seed,
             state_dtype=optimizer.state_dtype,
-            decoupled_weight_decay=optimizer.decoupled_weight_decay,
             strategy=strategy_of(optimizer),
             **how,
         )
@@ -108,15 +104,6 @@ class Settings(NamedTuple):
     def decays(self) -> bool:
         """Whether there may be weight decay."""
         return not (self.weight_decay is None or is_known(self.weight_decay, 0))
-
-    @property
-    def decays_before_rule(self) -> bool:
-        """Whether weight decay comes before a rule that isn't tf_opt's."""
-        return (
-            self.decoupled_weight_decay
-            and self.overrides_update_step
-            and not self.rule_takes_decay
-        )
 
     @property
     def measures(self) -> bool:
