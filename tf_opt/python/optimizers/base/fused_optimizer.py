@@ -65,6 +65,9 @@ class FusedOptimizer(KerasOptimizer):
             overrides_update_step=update_step is not FusedOptimizer.update_step,
         )
 
+    def _context(self) -> StepContext:
+        return StepContext(self._rule(), self._settings(), self._state)
+
     @property
     def implementation_in_use(self) -> str | None:
         """The implementation of the last step that ran eagerly or was traced.
@@ -253,9 +256,7 @@ class FusedOptimizer(KerasOptimizer):
         if self._state is None or (variables is None and not self._state.since):
             return
         with keras_internals.without_autocast():
-            bring_up_to_date(
-                self._rule(), self._settings(), self._state, variables, rows
-            )
+            bring_up_to_date(self._context(), variables, rows)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
@@ -404,12 +405,10 @@ class FusedOptimizer(KerasOptimizer):
             ValueError: If an option changes the variable's rounding, but an
                 overridden `update_step` didn't call this class' method.
         """
-        settings, others = self._settings(), self._plans.in_use
-        rule = self._rule()
+        context, others = self._context(), self._plans.in_use
+        rule, settings, *_ = context
         if settings.overrides_update_step and rule.may_decay_before:
-            one_by_one.decay(
-                *(rule, settings, self._state, variable, learning_rate)
-            )
+            one_by_one.decay(context, variable, learning_rate)
         self._plans.in_use = frozenset()
         self.update_step(gradient, variable, learning_rate)
         if not self._plans.in_use:
@@ -434,10 +433,5 @@ class FusedOptimizer(KerasOptimizer):
             learning_rate: The learning rate, a scalar.
         """
         self._plans.in_use = one_by_one.update_variable(
-            self._rule(),
-            self._settings(),
-            self._state,
-            gradient,
-            variable,
-            learning_rate,
+            self._context(), gradient, variable, learning_rate
         )

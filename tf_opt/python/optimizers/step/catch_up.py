@@ -15,21 +15,18 @@ from tf_opt.python.keras_internals import Variable, tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.table_modes import CATCH_UP
 from tf_opt.python.optimizers.step import frame as frames
-from tf_opt.python.optimizers.step import plan as plans
 from tf_opt.python.optimizers.step import replicas, transfer
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.launch import launch
+from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients, validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
 def catch_up(
-    rule: UpdateRule,
-    settings: Settings,
-    state: OptimizerState,
+    context: frames.StepContext,
     variables: Sequence[Variable],
     rows: Sequence[tf.Tensor] | None = None,
     enabled: Flag = True,
@@ -39,21 +36,18 @@ def catch_up(
     Returns:
         In a graph, the ops that do it.
     """
+    rule, settings, state, _ = context
     rule.spec.check_coasts(rule.hyperparameters, settings.weight_decay)
     if rows is not None and state.spec.waits_in_place:
         # Only decay moves them, and the tables know whether there was any.
         enabled = both(enabled, _has_decayed(state, variables))
         if enabled is False:
             return []
-    are_sparse = [True] * len(variables)
-    plan = plans.make(rule, settings, state, variables, are_sparse)
-    context = frames.StepContext(rule, settings, state, plan)
-    scalars = rule.scalars(
-        settings.learning_rate(), frames.update_count(settings, state)
-    )
+    context = context.with_plan(variables, [True] * len(variables))
+    scalars = context.scalars()
     ops: list[tf.Operation] = []
     checks = context.check_numbers()
-    for bucket in plan.buckets:
+    for bucket in context.plan.buckets:
         factors = frames.factors_of(context, bucket)
         own = None if rows is None else [rows[i] for i in bucket.positions]
         with bucket.on_device(state), tf.control_dependencies(checks):
@@ -62,15 +56,14 @@ def catch_up(
                     bucket, own, enabled, factors, scalars
                 )
                 continue
-            op = launch(
-                context,
+            step = frames.BucketStep(
                 bucket._replace(lazy=rows is not None),
                 _no_slices(bucket),
                 frames.Frame(enabled=enabled, update=False),
                 factors,
                 scalars,
-                own or (),
             )
+            op = launch(context, step, own or ())
         if op is not None:
             ops.append(op)
     return ops
@@ -86,7 +79,7 @@ def _has_decayed(state: OptimizerState, variables: Sequence[Variable]) -> Flag:
     return bool(found) if isinstance(found, np.bool_) else found
 
 
-def _no_slices(bucket: plans.Bucket) -> list[tf.IndexedSlices]:
+def _no_slices(bucket: Bucket) -> list[tf.IndexedSlices]:
     return [
         tf.IndexedSlices(
             tf.zeros([0, *variable.shape[1:]], variable.dtype),
@@ -144,9 +137,7 @@ class UpToDateReads:
 
 
 def bring_up_to_date(
-    rule: UpdateRule,
-    settings: Settings,
-    state: OptimizerState,
+    context: frames.StepContext,
     variables: Variable | Sequence[Variable] | None,
     rows: Any,
 ) -> None:
@@ -154,12 +145,13 @@ def bring_up_to_date(
 
     Arguments and errors are those of `FusedOptimizer.catch_up`.
     """
+    state = context.state
     tables, rows = _tables_and_rows(state, variables, rows)
 
     def run() -> None:
         parts = transfer.parts_of_rows(state, tables, rows)
         with transfer.moved(state, parts):
-            catch_up(rule, settings, state, tables, rows)
+            catch_up(context, tables, rows)
 
     if tables and state.working_copies:
         access.once_for_all_replicas(run)

@@ -14,7 +14,12 @@ from tf_opt.python.functional.stochastic_rounding import AVERAGE, FIRST_SLOT
 from tf_opt.python.keras_internals import Variable, tf_variable
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step import rule_function
-from tf_opt.python.optimizers.step.frame import Factors, Frame, StepContext
+from tf_opt.python.optimizers.step.frame import (
+    BucketStep,
+    Factors,
+    Frame,
+    StepContext,
+)
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import needs_bits
 from tf_opt.python.optimizers.step.update_rule import Scalars, UpdateRule
@@ -64,12 +69,21 @@ class _Part(NamedTuple):
         return self.gradient
 
 
+class _Operand(NamedTuple):
+    """What a step has read of a variable: its weight, gradient and slots."""
+
+    index: int
+    weight: Weight
+    part: _Part
+    slots: Sequence[tf.Tensor]
+
+
 class Composed:
     """One composed step."""
 
     def __init__(self, context: StepContext) -> None:
         self._context = context
-        _, self._settings, self._state, self._plan = context
+        _, self._settings, self._state, _ = context
         self._rounding = self._settings.rounding(self._state)
 
     def accumulate(
@@ -90,40 +104,27 @@ class Composed:
             scaled = choose(enabled, scaled, tf.zeros_like(scaled))
             access.add_to_rows(accumulator, rows, scaled)
 
-    def finished_gradients(
-        self,
-        bucket: Bucket,
-        grads: Sequence[Gradient],
-        frame: Frame,
-        factors: Factors,
-    ) -> list[Gradient]:
+    def finished_gradients(self, step: BucketStep) -> list[Gradient]:
         """Returns the gradients that the rule takes; empties accumulators."""
         return [
-            self._part(bucket, i, gradient, frame, factors.of(i)).as_gradient()
-            for i, gradient in enumerate(grads)
+            self._part(step, i, step.factors.of(i)).as_gradient()
+            for i in range(len(step.grads))
         ]
 
-    def update(
-        self,
-        bucket: Bucket,
-        grads: Sequence[Gradient],
-        frame: Frame,
-        factors: Factors,
-        scalars: Scalars,
-    ) -> None:
+    def update(self, step: BucketStep) -> None:
         """Updates a bucket's variables and slots."""
+        bucket, _, frame, factors, scalars = step
         rule = self._context.rule_of(bucket)
         bound = _bound(rule, scalars)
         if rule.spec.stacks:
-            stacked = (rule, bound, scalars)
-            self._update_stacks(bucket, grads, frame, factors, *stacked)
+            self._update_stacks(step, rule, bound)
             return
-        in_place = self._updates_in_place(bucket, rule, frame, bound)
+        in_place = self._updates_in_place(step, rule, bound)
         for i, (variable, index) in enumerate(
             zip(bucket.variables, bucket.indices, strict=True)
         ):
             own = factors.of(i)
-            part = self._part(bucket, i, grads[i], frame, own)
+            part = self._part(step, i, own)
             apply = _bound_by(own, rule, bound, scalars)
             waiting = None
             if self._state.waits(index):
@@ -138,57 +139,38 @@ class Composed:
                     own.weight_decay,
                 )
                 continue
-            weight = Weight(self._state, index, variable, part.rows)
-            self._update_one(
-                index, weight, part, frame, rule, apply, own, scalars
+            old = self._read(step, i, part, rule)
+            new = apply(
+                old.weight.value, part.gradient, old.slots, own.weight_decay
             )
+            self._store(step, old, new, rule)
             if waiting is not None and bucket.sparse:
                 waiting.miss(own.weight_decay, frame.enabled)
                 waiting.mark(part.rows, part.occurs, frame.enabled)
 
     def _update_stacks(
-        self,
-        bucket: Bucket,
-        grads: Sequence[Gradient],
-        frame: Frame,
-        factors: Factors,
-        rule: UpdateRule,
-        bound: rule_function.Update,
-        scalars: Scalars,
+        self, step: BucketStep, rule: UpdateRule, bound: rule_function.Update
     ) -> None:
         """Updates a bucket's matrices; small ones of one shape are a stack."""
-        for sides, members in self._stacks_of(bucket, factors):
-            parts = [
-                self._part(bucket, i, grads[i], frame, factors.of(i))
-                for i in members
-            ]
-            indices = [bucket.indices[i] for i in members]
-            weights = [
-                Weight(self._state, index, bucket.variables[i])
-                for i, index in zip(members, indices, strict=True)
-            ]
-            slots = [
-                rule.read_slots(self._state.slots_of(index), None, scalars)
-                for index in indices
-            ]
-            own = factors.of(members[0])
-            apply = _bound_by(own, rule, bound, scalars)
+        for sides, members in self._stacks_of(step.bucket, step.factors):
+            olds = []
+            for i in members:
+                own = step.factors.of(i)
+                part = self._part(step, i, own)
+                olds.append(self._read(step, i, part, rule))
+            apply = _bound_by(own, rule, bound, step.scalars)
+            slots = zip(*(old.slots for old in olds), strict=True)
             new = apply(
-                _stack([weight.value for weight in weights], sides),
-                _stack([part.gradient for part in parts], sides),
-                [_stack(x, sides) for x in zip(*slots, strict=True)],
+                _stack([old.weight.value for old in olds], sides),
+                _stack([old.part.gradient for old in olds], sides),
+                [_stack(x, sides) for x in slots],
                 own.weight_decay,
             )
-            for k, index in enumerate(indices):
-                shape = weights[k].stored.shape
-                self._store(
-                    *(index, weights[k], parts[k], frame, rule),
-                    [
-                        tf.reshape(x if len(members) == 1 else x[k], shape)
-                        for x in new
-                    ],
-                    *(slots[k], scalars),
-                )
+            for k, old in enumerate(olds):
+                shape = old.weight.stored.shape
+                own_new = (x if len(olds) == 1 else x[k] for x in new)
+                values = [tf.reshape(x, shape) for x in own_new]
+                self._store(step, old, values, rule)
 
     def _stacks_of(
         self, bucket: Bucket, factors: Factors
@@ -246,37 +228,28 @@ class Composed:
             self._state, self._rounding, index, variable, update
         )
 
-    def _update_one(
-        self,
-        index: int,
-        weight: Weight,
-        part: _Part,
-        frame: Frame,
-        rule: UpdateRule,
-        apply: rule_function.Update,
-        own: Factors,
-        scalars: Scalars,
-    ) -> None:
-        """Updates one variable, or rows of it, and its slots."""
+    def _read(
+        self, step: BucketStep, i: int, part: _Part, rule: UpdateRule
+    ) -> _Operand:
+        """Reads the bucket's i-th variable, or rows of it, and its slots."""
+        index, rows = step.bucket.indices[i], part.rows
+        weight = Weight(self._state, index, step.bucket.variables[i], rows)
         slots = self._state.slots_of(index)
-        old_slots = rule.read_slots(slots, part.rows, scalars)
-        new = apply(weight.value, part.gradient, old_slots, own.weight_decay)
-        self._store(index, weight, part, frame, rule, new, old_slots, scalars)
+        old_slots = rule.read_slots(slots, rows, step.scalars)
+        return _Operand(index, weight, part, old_slots)
 
     def _store(
         self,
-        index: int,
-        weight: Weight,
-        part: _Part,
-        frame: Frame,
-        rule: UpdateRule,
+        step: BucketStep,
+        old: _Operand,
         new: Sequence[tf.Tensor],
-        old_slots: Sequence[tf.Tensor],
-        scalars: Scalars,
+        rule: UpdateRule,
     ) -> None:
         """Rounds and assigns the new values of one variable and its slots."""
+        index, weight, part, old_slots = old
+        enabled = step.frame.enabled
         value, *slot_values = new
-        changes = part.changes(weight.stored, frame.enabled)
+        changes = part.changes(weight.stored, enabled)
         weight.write(value, changes, self._rounding)
         rounded = [
             tf.cast(new, old.dtype)
@@ -289,18 +262,14 @@ class Composed:
             )
         ]
         new_slots = [
-            choose(part.changes(old, frame.enabled), new, old)
+            choose(part.changes(old, enabled), new, old)
             for new, old in zip(rounded, old_slots, strict=True)
         ]
         slots = self._state.slots_of(index)
-        rule.write_slots(slots, new_slots, part.rows, scalars)
+        rule.write_slots(slots, new_slots, part.rows, step.scalars)
 
     def _updates_in_place(
-        self,
-        bucket: Bucket,
-        rule: UpdateRule,
-        frame: Frame,
-        apply: rule_function.Update,
+        self, step: BucketStep, rule: UpdateRule, apply: rule_function.Update
     ) -> bool:
         """Returns whether the rule's function may read and write variables.
 
@@ -309,25 +278,19 @@ class Composed:
         return (
             isinstance(apply, rule_function.KeptRule)
             and not any(slot.layer_input for slot in rule.spec.slots)
-            and not bucket.sparse
-            and frame.enabled is True
+            and not step.bucket.sparse
+            and step.frame.enabled is True
             and not self._state.masters
             and not needs_bits(self._settings)
-            and all(map(access.has_own_handle, bucket.variables))
+            and all(map(access.has_own_handle, step.bucket.variables))
         )
 
-    def _part(
-        self,
-        bucket: Bucket,
-        i: int,
-        gradient: Gradient,
-        frame: Frame,
-        own: Factors,
-    ) -> _Part:
+    def _part(self, step: BucketStep, i: int, own: Factors) -> _Part:
         """Returns the gradient of the bucket's i-th variable.
 
         Adds the accumulator, which becomes zero.
         """
+        bucket, frame, gradient = step.bucket, step.frame, step.grads[i]
         merged = occurs = accumulator = accumulated = None
         if frame.accumulates:
             accumulator = self._state.accumulators[bucket.indices[i]]

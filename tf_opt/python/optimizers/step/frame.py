@@ -20,9 +20,9 @@ from tf_opt.python.functional.rule_spec import FRACTION, Number
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.step.plan import Bucket, Plan
+from tf_opt.python.optimizers.step.plan import Bucket, Plan, make
 from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.step.update_rule import Scalars, UpdateRule
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.tensorflow_internals import inside_xla
@@ -37,13 +37,26 @@ class StepContext(NamedTuple):
         rule: The rule, in the form that updates each element by itself.
         settings: The step's options.
         state: The optimizer's state.
-        plan: The step's plan.
+        plan: The step's plan; None while there is none yet.
     """
 
     rule: UpdateRule
     settings: Settings
     state: OptimizerState
-    plan: Plan
+    plan: Plan | None = None
+
+    def with_plan(
+        self, variables: Sequence[Variable], are_sparse: Sequence[bool] | None
+    ) -> StepContext:
+        """Returns the context of a step outside of `PlanKeeper.of_step`."""
+        rule, settings, state, _ = self
+        plan = make(rule, settings, state, variables, are_sparse)
+        return self._replace(plan=plan)
+
+    def scalars(self) -> Scalars:
+        """Returns the step's scalars."""
+        updates = update_count(self.settings, self.state)
+        return self.rule.scalars(self.settings.learning_rate(), updates)
 
     def rule_of(self, bucket: Bucket) -> UpdateRule:
         """Returns the rule of a bucket's variables."""
@@ -173,8 +186,14 @@ class Factors(NamedTuple):
         )
 
 
-# A bucket, the gradients of its variables and their factors.
-Part = tuple[Bucket, Sequence[Gradient], Factors]
+class BucketStep(NamedTuple):
+    """One step of a bucket's variables."""
+
+    bucket: Bucket
+    grads: Sequence[Gradient]
+    frame: Frame
+    factors: Factors
+    scalars: Scalars
 
 
 def factors_of(

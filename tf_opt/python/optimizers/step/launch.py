@@ -20,6 +20,7 @@ from tf_opt.python.ops import library
 from tf_opt.python.ops.calls import BARE, resource_apply
 from tf_opt.python.optimizers.step.composed import rows_accumulated
 from tf_opt.python.optimizers.step.frame import (
+    BucketStep,
     Factors,
     Frame,
     StepContext,
@@ -28,18 +29,12 @@ from tf_opt.python.optimizers.step.frame import (
 )
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import needs_bits
-from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import Gradient
 
 
 def launch(
     context: StepContext,
-    bucket: Bucket,
-    grads: Sequence[Gradient],
-    frame: Frame,
-    factors: Factors,
-    scalars: Scalars,
+    step: BucketStep,
     accumulated_rows: Sequence[tf.Tensor] = (),
 ) -> tf.Operation | None:
     """Updates a bucket's variables and slots by the custom op.
@@ -49,6 +44,7 @@ def launch(
     Returns:
         In a graph, the op.
     """
+    bucket, grads, frame, factors, scalars = step
     rule = context.rule_of(bucket)
     return resource_apply(
         rule.op,

@@ -8,11 +8,10 @@ from typing import Any
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic, stochastic_rounding
-from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import Flag, Scalar
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.functional.storage_rounding import is_16_bit
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import plan as plans
@@ -21,7 +20,6 @@ from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import GradientLike
@@ -31,29 +29,29 @@ from tf_opt.python.tensorflow_internals import can_meet_in_conditions
 def update(
     context: frames.StepContext,
     composed: Composed,
-    parts: Sequence[frames.Part],
-    frame: frames.Frame,
+    steps: Sequence[frames.BucketStep],
+    enabled: Flag,
 ) -> None:
     """Calls `update_step` for each variable, as Keras does for every copy.
 
-    First, `composed` finishes the gradients of all `parts`.
+    First, `composed` finishes the gradients of all buckets.
     """
     _, settings, state, plan = context
     variables = list(plan.variables)
     finished: list[Any] = [None] * len(variables)
     learning_rate = settings.learning_rate()
     learning_rates: list[Any] = [learning_rate] * len(variables)
-    for bucket, grads, factors in parts:
-        with bucket.on_device(state):
-            ready = composed.finished_gradients(bucket, grads, frame, factors)
-        for k, i in enumerate(bucket.positions):
+    for step in steps:
+        with step.bucket.on_device(state):
+            ready = composed.finished_gradients(step)
+        for k, i in enumerate(step.bucket.positions):
             finished[i] = gradients.cast(ready[k], variables[i].dtype)
-            factor = factors.of(k).learning_rate
+            factor = step.factors.of(k).learning_rate
             if settings.overrides_update_step and not is_known(factor, 1):
                 learning_rates[i] = factor * tf.cast(learning_rate, tf.float64)
     # A subclass may write any variable: if the step is skipped, all of them get
     # their old values back.
-    kept = [*variables, *state.list_all()] if frame.enabled is not True else []
+    kept = [*variables, *state.list_all()] if enabled is not True else []
     before = [tf.identity(tf.convert_to_tensor(x)) for x in kept]
 
     def update_all(
@@ -76,17 +74,14 @@ def update(
         replica.merge_call(update_all, args=lists)
     for variable, old in zip(kept, before, strict=True):
         new = tf.convert_to_tensor(variable)
-        access.assign(variable, tf.where(frame.enabled, new, old))
+        access.assign(variable, tf.where(enabled, new, old))
 
 
 def decay(
-    rule: UpdateRule,
-    settings: Settings,
-    state: OptimizerState,
-    variable: Variable,
-    learning_rate: Scalar,
+    context: frames.StepContext, variable: Variable, learning_rate: Scalar
 ) -> None:
     """Applies decoupled weight decay before a rule that isn't tf_opt's."""
+    rule, settings, state, _ = context
     index = state.index_of(variable)
     own = rule.of(state.forms[index]).weight_decay(settings.weight_decay)
     if own is None or state.excluded[index]:
@@ -122,18 +117,17 @@ def check_storage(
 
 
 def update_variable(
-    rule: UpdateRule,
-    settings: Settings,
-    state: OptimizerState,
+    context: frames.StepContext,
     gradient: GradientLike,
     variable: Variable,
     learning_rate: Scalar,
 ) -> frozenset[str]:
     """Updates one variable by the rule; returns the implementations."""
+    rule, settings, state, _ = context
     gradient = gradients.as_gradient(gradient, variable)
     are_sparse = plans.may_stay_sparse(settings, state, [gradient], [variable])
-    plan = plans.make(rule, settings, state, [variable], are_sparse)
-    context = frames.StepContext(rule, settings, state, plan)
+    context = context.with_plan([variable], are_sparse)
+    plan = context.plan
     (bucket,), (updated,) = plan.buckets, plan.variables
     factors = frames.factors_of(context, bucket)
     if settings.overrides_update_step:
@@ -149,13 +143,14 @@ def update_variable(
         )
     ]
     scalars = rule.scalars(learning_rate, frames.update_count(settings, state))
-    step = (bucket, grads, frames.Frame(), factors, scalars)
+    frame = frames.Frame()
+    step = frames.BucketStep(bucket, grads, frame, factors, scalars)
     moved = transfer.moved(state, transfer.parts_of_rows(state, [variable]))
     with tf.control_dependencies(context.check_numbers()), moved:
         if not bucket.runs_op:
-            Composed(context).update(*step)
+            Composed(context).update(step)
             return plan.implementations
         if bucket.catches_up and not bucket.sparse:
-            catch_up(rule, settings, state, [variable])
-        launch(context, *step)
+            catch_up(context, [variable])
+        launch(context, step)
     return plan.implementations

@@ -31,10 +31,9 @@ from tf_opt.python.optimizers.step import (
 )
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.frame import Frame, Part, StepContext
+from tf_opt.python.optimizers.step.frame import BucketStep, Frame, StepContext
 from tf_opt.python.optimizers.step.launch import accumulated_rows, launch
 from tf_opt.python.optimizers.step.plan import Bucket, accumulates_in_replicas
-from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
@@ -276,10 +275,8 @@ class Step:
     ) -> None:
         rule, settings, state, plan = context
         commits = frame.commits
-        scalars = rule.scalars(
-            settings.learning_rate(), frames.update_count(settings, state)
-        )
-        composed: list[Part] = []
+        scalars = context.scalars()
+        composed: list[BucketStep] = []
         # Launches that the next ones don't wait for.
         launched: list[tf.Operation] = []
         averaged: set[int] = set()
@@ -291,21 +288,17 @@ class Step:
                 factor = factor * measuring.clipping(settings, k, measures)
             factors = frames.factors_of(context, bucket, factor)
             if not bucket.runs_op:
-                composed.append((bucket, own, factors))
+                composed.append(
+                    BucketStep(bucket, own, frame, factors, scalars)
+                )
                 continue
             if bucket.catches_up and not bucket.sparse:
                 self._catch_up(bucket, frame)
             # A wrong row of an earlier launch must stop the later ones.
             with self._after_awaited(), bucket.on_device(state):
-                op = launch(
-                    context,
-                    bucket,
-                    own,
-                    self._frame_of_launch(frame),
-                    factors,
-                    scalars,
-                    rows[k],
-                )
+                launched_frame = self._frame_of_launch(frame)
+                step = BucketStep(bucket, own, launched_frame, factors, scalars)
+                op = launch(context, step, rows[k])
             if op is not None:
                 may_fail = bucket.sparse and not state.working_copies
                 later = self._awaited if may_fail else launched
@@ -314,7 +307,7 @@ class Step:
                 averaged.update(bucket.indices)
         if composed:
             with self._after_awaited():
-                self._compose(composed, frame, scalars)
+                self._compose(composed, frame)
         self._awaited += launched
         with self._after_awaited():
             if frame.averages:
@@ -330,7 +323,7 @@ class Step:
 
     def _catch_up(self, bucket: Bucket, frame: Frame) -> None:
         """Lets all rows catch up, because a gradient is dense."""
-        rule, settings, state, _ = self._context
+        state = self._context.state
         tables = [
             variable
             for variable, index in zip(
@@ -340,7 +333,7 @@ class Step:
         ]
         with self._after_awaited():
             self._awaited += catch_up(
-                rule, settings, state, tables, enabled=frame.enabled
+                self._context, tables, enabled=frame.enabled
             )
 
     def _frame_of_launch(self, frame: Frame) -> Frame:
@@ -380,26 +373,23 @@ class Step:
         if others:
             cond(commits, drop)
 
-    def _compose(
-        self, parts: Sequence[Part], frame: Frame, scalars: Scalars
-    ) -> None:
+    def _compose(self, steps: Sequence[BucketStep], frame: Frame) -> None:
         """Updates composed buckets, or only accumulates."""
 
         def update() -> None:
             if self._context.plan.one_by_one:
-                one_by_one.update(self._context, self._composed, parts, frame)
+                one_by_one.update(
+                    self._context, self._composed, steps, frame.enabled
+                )
                 return
-            for bucket, grads, factors in parts:
-                with bucket.on_device(self._context.state):
-                    self._composed.update(
-                        bucket, grads, frame, factors, scalars
-                    )
+            for step in steps:
+                with step.bucket.on_device(self._context.state):
+                    self._composed.update(step)
 
         def accumulate() -> None:
-            for bucket, grads, _ in parts:
+            scale, enabled = frame.gradient_scale, frame.enabled
+            for bucket, grads, *_ in steps:
                 with bucket.on_device(self._context.state):
-                    self._composed.accumulate(
-                        bucket, grads, frame.gradient_scale, frame.enabled
-                    )
+                    self._composed.accumulate(bucket, grads, scale, enabled)
 
         cond(frame.update, update, accumulate)
