@@ -54,6 +54,7 @@ NON_POSITIVE = Range("<= 0", bound=0)
 POSITIVE = Range(">= 1", 1)
 DECAY_RATE = Range("in [0, 1)", 0, 1, includes_bound=False)
 FRACTION = Range("in [0, 1]", 0, 1)
+FACTOR = Range("in (0, 1]", math.ulp(0.0), 1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import keras
 
+from tf_opt.python.functional.rule_spec import FACTOR
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.values import validation
 
@@ -72,7 +73,7 @@ def layerwise_multipliers(
         raise ValueError(
             f"`model` must be a `keras.Model`. Received: model={model!r}"
         )
-    validation.check_factor("decay", decay)
+    validation.check_fixed_number("decay", decay, FACTOR)
     levels = _levels(model)
     if not levels:
         raise ValueError(

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import choose
+from tf_opt.python.functional.rule_spec import GREATER_THAN_0
 from tf_opt.python.keras_internals import Variable, refuse_lr
 from tf_opt.python.optimizers.base import representation, saving
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
@@ -77,7 +78,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
                 "`inner_optimizer` must be an optimizer. Received: "
                 f"{inner_optimizer!r}"
             )
-        validation.check_positive_number("initial_scale", initial_scale)
+        validation.check_fixed_number(
+            "initial_scale", initial_scale, GREATER_THAN_0
+        )
         validation.check_positive_integer(
             "dynamic_growth_steps", dynamic_growth_steps
         )

@@ -69,15 +69,9 @@ def optimizer(
 def _checks_of(spec: RuleSpec) -> dict[str, Check]:
     """Returns the checks of a class's own arguments, by name."""
     numbers = {
-        number.name: functools.partial(
-            validation.check_number,
-            range_=number.range,
-            may_be_infinite=number.may_be_infinite,
-            may_be_none=number.may_be_none,
-        )
-        for number in spec.hyperparameters
+        x.name: functools.partial(validation.check_number, number=x)
+        for x in spec.hyperparameters
     }
-    static = [x.name for x in spec.hyperparameters if x.is_static]
     layers = [slot.layers for slot in spec.slots if slot.layers]
     lazy_mode = {}
     if spec.average is not None or spec.op is None:
@@ -87,7 +81,7 @@ def _checks_of(spec: RuleSpec) -> dict[str, Check]:
     switches = {slot.needed_by for slot in spec.optional_slots} - {*numbers}
     return {
         **numbers,
-        **dict.fromkeys((*static, *layers), validation.check_positive_integer),
+        **dict.fromkeys(layers, validation.check_positive_integer),
         **lazy_mode,
         **dict.fromkeys((*spec.modes, *switches), validation.check_boolean),
     }

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from tf_opt.python.functional.rule_spec import NON_NEGATIVE
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values.gradients import path_of
@@ -59,7 +60,9 @@ def check_factors(name: str, multipliers: Any) -> dict[str, float] | None:
         )
     check(name, multipliers, "keys")
     for pattern, factor in multipliers.items():
-        validation.check_not_negative(f"{name}[{pattern!r}]", factor)
+        validation.check_fixed_number(
+            f"{name}[{pattern!r}]", factor, NON_NEGATIVE
+        )
     return {pattern: float(x) for pattern, x in multipliers.items()}
 
 

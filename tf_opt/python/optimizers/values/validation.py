@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.functional.rule_spec import ANY, NON_NEGATIVE, Range
+from tf_opt.python.functional.rule_spec import ANY, NON_NEGATIVE, Number, Range
 from tf_opt.python.keras_internals import Variable, is_overwritten_by_gradient
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import (
@@ -75,44 +75,36 @@ def _require(is_right: bool, name: str, value: Any, allowed: str) -> None:
         )
 
 
-def check_number(
-    name: str,
-    value: Any,
-    range_: Range,
-    *,
-    may_be_infinite: bool = False,
-    may_be_none: bool = False,
-) -> None:
-    """Raises unless `value` is a number in a range and, by default, finite.
+def check_number(name: str, value: Any, number: Number) -> None:
+    """Raises unless `value` is a rule's number, finite unless it may not be.
 
     It may be a scalar variable, which each step reads; here its value counts.
     """
-    if value is None and may_be_none:
+    if value is None and number.may_be_none:
         return
-    number = "a number" if range_ == ANY else f"a number {range_.text}"
-    allowed = f"{number} or a scalar variable"
+    if number.is_static:
+        check_positive_integer(name, value)
+        return
+    text = (
+        "a number" if number.range == ANY else f"a number {number.range.text}"
+    )
+    allowed = f"{text} or a scalar variable"
     is_known = _is_number(value) or isinstance(value, Variable)
     _require(is_known, name, value, allowed)
     _check_real(
         name,
         value,
         is_right=lambda x: (
-            range_.has(x) and (may_be_infinite or math.isfinite(x))
+            number.range.has(x) and (number.may_be_infinite or math.isfinite(x))
         ),
         allowed=allowed,
     )
 
 
-def check_factor(name: str, value: float) -> None:
-    """Raises unless `value` is in (0, 1]."""
-    is_right = _is_number(value) and 0 < value <= 1
-    _require(is_right, name, value, "a number in (0, 1]")
-
-
-def check_not_negative(name: str, value: float) -> None:
-    """Raises unless `value` is a finite number >= 0, and no variable."""
-    is_right = _is_number(value) and 0 <= value < math.inf
-    _require(is_right, name, value, "a number >= 0")
+def check_fixed_number(name: str, value: float, range_: Range) -> None:
+    """Raises unless `value` is a finite number in a range, and no variable."""
+    is_right = _is_number(value) and value < math.inf and range_.has(value)
+    _require(is_right, name, value, f"a number {range_.text}")
 
 
 _NOT_NEGATIVE = (
@@ -139,30 +131,23 @@ def check_assigned_learning_rate(name: str, value: Any) -> None:
 
     That may be a number of any type, unlike in the constructor.
     """
-    if callable(value):
-        return
-    allowed = f"a number{_NOT_NEGATIVE}"
-    _require(value is not None, name, value, allowed)
-    _check_real(
-        name, value, is_right=lambda x: 0 <= x < math.inf, allowed=allowed
-    )
+    if not callable(value):
+        _check_real(
+            name,
+            value,
+            is_right=lambda x: 0 <= x < math.inf,
+            allowed=f"a number{_NOT_NEGATIVE}",
+        )
 
 
-def check_weight_decay(name: str, value: Any) -> None:
-    """Raises unless it is None, a number >= 0 or a scalar variable."""
-    if value is not None:
-        check_number(name, value, NON_NEGATIVE)
+check_weight_decay = functools.partial(
+    check_number, number=Number("weight_decay", NON_NEGATIVE, may_be_none=True)
+)
 
 
 def check_positive_integer(name: str, value: int) -> None:
     """Raises unless `value` is an integer >= 1."""
     _require(_is_integer(value) and value >= 1, name, value, "an integer >= 1")
-
-
-def check_positive_number(name: str, value: float) -> None:
-    """Raises unless `value` is a finite number > 0."""
-    is_right = _is_number(value) and 0 < value < math.inf
-    _require(is_right, name, value, "a number > 0")
 
 
 def check_boolean(name: str, value: bool) -> None:
@@ -176,13 +161,14 @@ def _check_real(
     *,
     is_right: Callable[[Any], bool],
     allowed: str,
+    may_be_none: bool = False,
 ) -> None:
-    """Raises unless `value` is None, an allowed number, or may be one later.
+    """Raises unless `value` is an allowed number, or may be one later.
 
     The number may be that of an array, a tensor or a variable. `allowed`
     describes what `is_right` accepts, for the error.
     """
-    if value is None:
+    if value is None and may_be_none:
         return
     number = value
     # While a step is traced, numbers of variables and tensors aren't known.
@@ -206,19 +192,19 @@ check_clip_bound = functools.partial(
     _check_real,
     is_right=lambda number: not math.isnan(number),
     allowed="a number (<= 0 and infinity don't clip) or None",
+    may_be_none=True,
 )
 check_loss_scale = functools.partial(
     _check_real,
     is_right=lambda number: 0 < number < math.inf,
     allowed="a number > 0 or None",
+    may_be_none=True,
 )
-
-
-def check_ema_momentum(name: str, value: Any) -> None:
-    """Raises unless `value` is in [0, 1]."""
-    allowed = "a number in [0, 1]"
-    _require(value is not None, name, value, allowed)
-    _check_real(name, value, is_right=lambda x: 0 <= x <= 1, allowed=allowed)
+check_ema_momentum = functools.partial(
+    _check_real,
+    is_right=lambda number: 0 <= number <= 1,
+    allowed="a number in [0, 1]",
+)
 
 
 def check_count(name: str, value: Any, least: int) -> None:
