@@ -34,7 +34,7 @@ def check(
         if received != value and (received or value):
             advice = (
                 "It can't be changed once the optimizer is built"
-                if optimizer.built and is_fixed(name, optimizer._spec)
+                if optimizer.built and is_fixed(optimizer, name)
                 else "If other results are fine, assign "
                 f"`optimizer.{name} = {value!r}` first"
             )

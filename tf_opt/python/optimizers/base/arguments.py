@@ -12,11 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.dispatch import IMPLEMENTATIONS, Implementation
-from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
 from tf_opt.python.optimizers.state import placement, table_modes
-from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import (
     StateDtype,
     standard_state_dtype,
@@ -75,6 +73,9 @@ _OFF_IF_FALSE = (
     "ema_overwrite_frequency",
     "gradient_accumulation_steps",
 )
+
+# Those that can't change once there is a state, as of every optimizer.
+_FIXED = ("master_weights", "state_dtype", "state_device", "shard_state")
 
 # Arguments of which only one may be set, and why.
 _EXCLUSIVE = {
@@ -186,30 +187,25 @@ def check(
             )
 
 
-def is_fixed(name: str, spec: RuleSpec) -> bool:
-    """Returns whether an argument can't change once there is a state."""
-    always = (
-        "master_weights",
-        "state_dtype",
-        "state_device",
-        "shard_state",
-        "row_wise",
-        "exclude_layers",
-        "exclude_embeddings",
-        "matrix_axes",
-    )
-    return name in always or any(
-        name in (slot.layers, slot.first) for slot in spec.slots
-    )
+def is_fixed(optimizer: keras.optimizers.Optimizer, name: str) -> bool:
+    """Returns whether an argument can't change once there is a state.
+
+    So are those that only the state depends on, and no step.
+    """
+    slots = optimizer._spec.slots
+    of_state = set(optimizer._own_arguments) - {*optimizer._spec.arguments}
+    of_state -= {slot.needed_by for slot in slots}
+    return name in _FIXED or name in of_state | {slot.first for slot in slots}
 
 
 def check_fits_state(
-    spec: RuleSpec, state: OptimizerState, name: str, old: Any, value: Any
+    optimizer: keras.optimizers.Optimizer, name: str, old: Any, value: Any
 ) -> None:
     """Raises a ValueError if an optimizer's state needs another value.
 
     An option that was built with its state may be switched off and on again.
     """
+    spec, state = optimizer._spec, optimizer._state
     optional = spec.optional_slots
     of_slots = {
         slot.needed_by: slot.name in state.built_slots for slot in optional
@@ -220,7 +216,7 @@ def check_fits_state(
         "gradient_accumulation_steps": bool(state.accumulators),
     }
     problem = None
-    if is_fixed(name, spec):
+    if is_fixed(optimizer, name):
         problem = "be changed" if value != old else None
     elif not has_state.get(name, True) and not is_off(value):
         problem = "begin"

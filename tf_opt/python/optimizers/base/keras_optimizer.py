@@ -57,6 +57,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
     _own_checks: Mapping[str, arguments.Check] = {}
     _if_left_out: Mapping[str, str] = {}
 
+    implementation: Implementation
     # The variables that a step reads and writes; None before `build`.
     _state: OptimizerState | None = None
     # Each variable's master weight, or None; empty without master weights.
@@ -99,6 +100,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         by_position: Mapping[str, Any] | None = None,
         **hyperparameters: float | bool,
     ) -> None:
+        given = locals()
         if isinstance(learning_rate, dict):
             # That of `get_config`.
             learning_rate = keras.saving.deserialize_keras_object(learning_rate)
@@ -109,26 +111,11 @@ class KerasOptimizer(keras.optimizers.Optimizer):
                 learning_rate, weight_decay=weight_decay, name=name
             )
         keras_internals.count_in_one_op(self)
-        self.clipnorm = clipnorm
-        self.clipvalue = clipvalue
-        self.global_clipnorm = global_clipnorm
-        self.ema_momentum = ema_momentum
-        self.ema_overwrite_frequency = ema_overwrite_frequency
-        self.use_ema = use_ema
-        self.loss_scale_factor = loss_scale_factor
-        self.gradient_accumulation_steps = gradient_accumulation_steps
-        self.decoupled_weight_decay = decoupled_weight_decay
-        self.maximize = maximize
-        self.schedule_by = schedule_by
-        self.skip_nonfinite = skip_nonfinite
-        self.track_gradient_norm = track_gradient_norm
-        self.master_weights = master_weights
-        self.stochastic_rounding = stochastic_rounding
+        # The seed comes after what needs one.
         self.state_dtype = state_dtype
-        self.seed = seed
-        self.state_device = state_device
-        self.shard_state = shard_state
-        self.implementation: Implementation = implementation
+        for argument in arguments.COMMON_CHECKS:
+            if argument != "learning_rate":
+                setattr(self, argument, given[argument])
         self._plans = PlanKeeper()
         self._reads = UpToDateReads()
         self._unsaved = UnsavedState()
@@ -154,9 +141,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         is_option = self._state and name[0] != "_" and hasattr(self, name)
         if is_option:
             old = getattr(self, name)
-            arguments.check_fits_state(
-                self._spec, self._state, name, old, value
-            )
+            arguments.check_fits_state(self, name, old, value)
         arguments.check(self, self._checks, name, value)
         if name in self._checks and isinstance(value, Variable):
             # It stands for a number; Keras would track it as state. TensorFlow
