@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import keras
 
 from tf_opt.python import keras_internals
+from tf_opt.python.functional.checks import require
 from tf_opt.python.optimizers.values.gradients import path_of
 
 Layout = tuple[int, ...]
@@ -55,10 +56,8 @@ def torch_layouts(model: keras.Model) -> dict[str, Layout]:
     >>> list(tf_opt.torch_layouts(model).values())
     [(1, 0)]
     """
-    if not isinstance(model, keras.Model) or not model.built:
-        raise ValueError(
-            f"`model` must be a built `keras.Model`. Received: model={model!r}"
-        )
+    is_built = isinstance(model, keras.Model) and model.built
+    require(is_built, "model", model, "a built `keras.Model`")
     layouts: dict[str, Layout] = {}
     for layer in keras_internals.layers_of(model):
         for variable, layout in _layouts_of(layer):

@@ -36,8 +36,8 @@ def integer(name: str, value: Scalar) -> int | tf.Tensor:
     Floats are refused, even those without a fraction.
     """
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        if not -(2**63) <= value < 2**63:
-            raise ValueError(_message(name, "an integer of 64 bits", value))
+        fits = -(2**63) <= value < 2**63
+        require(fits, name, value, "an integer of 64 bits")
         return int(value)
     return _scalar(name, value, "an integer", tf.int64)
 
@@ -45,8 +45,7 @@ def integer(name: str, value: Scalar) -> int | tf.Tensor:
 def fixed_integer(name: str, value: int) -> int:
     """Converts an integer that can't be a tensor to a Python int."""
     number = None if tf.is_tensor(value) else integer(name, value)
-    if not isinstance(number, int):
-        raise ValueError(_message(name, "Python's integer", value))
+    require(isinstance(number, int), name, value, "Python's integer")
     return number
 
 
@@ -55,8 +54,8 @@ def mode(name: str, value: bool | np.bool_) -> bool:
 
     Only bools will do: Python would take a string such as "no" for true.
     """
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(_message(name, "True or False", value))
+    is_right = isinstance(value, (bool, np.bool_))
+    require(is_right, name, value, "True or False")
     return bool(value)
 
 
@@ -72,24 +71,30 @@ def flag(
 def _scalar(name: str, value: Any, expected: str, dtype: tf.DType) -> tf.Tensor:
     """Converts a scalar that isn't a Python number of the expected type."""
     # TensorFlow would convert these, too, but not to the expected type.
-    if isinstance(value, (bool, str, bytes, numbers.Real)):
-        raise ValueError(_message(name, expected, value))
+    is_other = isinstance(value, (bool, str, bytes, numbers.Real))
+    require(not is_other, name, value, expected)
     try:
         tensor = tf.convert_to_tensor(value)
     except (TypeError, ValueError) as error:
         raise ValueError(_message(name, expected, value)) from error
     is_real = tensor.dtype.is_floating or tensor.dtype.is_integer
-    if not {
+    is_right = {
         tf.float64: is_real,
         tf.int64: tensor.dtype.is_integer,
         tf.bool: tensor.dtype.is_bool,
-    }[dtype]:
-        raise ValueError(_message(name, expected, value))
+    }
+    require(is_right[dtype], name, value, expected)
     if tensor.shape.rank not in (0, None):
         raise ValueError(
             f"`{name}` must be a scalar, got shape {tensor.shape.as_list()}"
         )
     return tf.cast(tensor, dtype)
+
+
+def require(is_right: bool, name: str, value: Any, expected: str) -> None:
+    """Raises a ValueError that names an argument, unless it `is_right`."""
+    if not is_right:
+        raise ValueError(_message(name, expected, value))
 
 
 def _message(name: str, expected: str, value: Any) -> str:

@@ -6,6 +6,7 @@ import keras
 from typing_extensions import Unpack
 
 from tf_opt.python.functional import adam_rule
+from tf_opt.python.functional.checks import require
 from tf_opt.python.keras_internals import LearningRate, Number
 from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.definition import optimizer
@@ -75,11 +76,8 @@ class Adam(FusedOptimizer):
 
 def _check_some_weight_decay(name: str, value: Number | None) -> None:
     """Raises unless it is a number >= 0 or a scalar variable."""
-    if value is None:
-        raise ValueError(
-            f"`{name}` must be a number >= 0 for AdamW (for none, use "
-            f"tf_opt.Adam). Received: {name}=None"
-        )
+    allowed = "a number >= 0 for AdamW (for none, use tf_opt.Adam)"
+    require(value is not None, name, value, allowed)
     validation.check_weight_decay(name, value)
 
 

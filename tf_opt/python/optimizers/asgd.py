@@ -12,6 +12,7 @@ import tensorflow as tf
 from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic, asgd_rule
+from tf_opt.python.functional.checks import require
 from tf_opt.python.keras_internals import LearningRate, Variable
 from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.definition import optimizer
@@ -178,11 +179,8 @@ class ASGD(FusedOptimizer):
             given = tf.convert_to_tensor(indices)
         except (TypeError, ValueError):
             given = None
-        if given is None or not given.dtype.is_integer:
-            raise ValueError(
-                f"`{name}` must be made of integers. Received: "
-                f"{name}={indices!r}"
-            )
+        are_integers = given is not None and given.dtype.is_integer
+        require(are_integers, name, indices, "made of integers")
         expected = [self.batch_num] * rank
         if not given.shape.is_compatible_with(expected):
             raise ValueError(

@@ -8,6 +8,7 @@ from typing_extensions import Unpack
 from tf_opt.python.dispatch import COMPOSED, CUSTOM_OP
 from tf_opt.python.functional import ftrl_rule
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.checks import require
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import LearningRate, Number
 from tf_opt.python.optimizers.base.arguments import CommonArguments
@@ -87,10 +88,9 @@ class Ftrl(FusedOptimizer):
         power = self.learning_rate_power
         if is_known(power, -0.5):
             return settings
-        if settings.implementation == CUSTOM_OP:
-            raise ValueError(
-                "`learning_rate_power` must be -0.5 with "
-                '`implementation="custom_op"`. Use "auto" or "composed". '
-                f"Received: learning_rate_power={power!r}"
-            )
+        allowed = (
+            '-0.5 with `implementation="custom_op"`. Use "auto" or "composed"'
+        )
+        is_right = settings.implementation != CUSTOM_OP
+        require(is_right, "learning_rate_power", power, allowed)
         return settings._replace(implementation=COMPOSED)

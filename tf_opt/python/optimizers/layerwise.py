@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import keras
 
+from tf_opt.python.functional.checks import require
 from tf_opt.python.functional.rule_spec import FACTOR
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.values import validation
@@ -69,10 +70,8 @@ def layerwise_multipliers(
         - [Howard and Ruder, 2018](https://arxiv.org/abs/1801.06146)
         - [Bao et al., 2021](https://arxiv.org/abs/2106.08254), "BEiT"
     """
-    if not isinstance(model, keras.Model):
-        raise ValueError(
-            f"`model` must be a `keras.Model`. Received: model={model!r}"
-        )
+    is_model = isinstance(model, keras.Model)
+    require(is_model, "model", model, "a `keras.Model`")
     validation.check_fixed_number("decay", decay, FACTOR)
     levels = _levels(model)
     if not levels:
@@ -95,11 +94,8 @@ def _depths_in(
     blocks: Sequence[str], variables: Sequence[keras.Variable]
 ) -> list[int]:
     """Returns the position of each variable's block, or `len(blocks)`."""
-    if not isinstance(blocks, (list, tuple)) or not blocks:
-        raise ValueError(
-            "`blocks` must be a list of regular expressions. Received: "
-            f"blocks={blocks!r}"
-        )
+    is_list = isinstance(blocks, (list, tuple)) and len(blocks) > 0
+    require(is_list, "blocks", blocks, "a list of regular expressions")
     patterns.check("blocks", blocks, "elements")
     depth_of = {pattern: depth for depth, pattern in enumerate(blocks)}
     depths = patterns.values_of("blocks", depth_of, variables, len(blocks))

@@ -21,6 +21,7 @@ from typing import Any
 
 import keras
 
+from tf_opt.python.functional.checks import require
 from tf_opt.python.keras_internals import (
     Variable,
     excluded_variables_of,
@@ -50,11 +51,12 @@ class Exclusions:
             ValueError: If `saved` has another form.
         """
         name = "exclude_from_weight_decay"
-        if not isinstance(saved, Mapping) or {*saved} - {"var_names", "paths"}:
-            raise ValueError(
-                f"`{name}` must be None or a dictionary with the lists "
-                f"`var_names` and `paths`. Received: {name}={saved!r}"
-            )
+        require(
+            isinstance(saved, Mapping) and {*saved} <= {"var_names", "paths"},
+            name,
+            saved,
+            "None or a dictionary with the lists `var_names` and `paths`",
+        )
         var_names = patterns.as_list(
             f"{name}['var_names']", saved.get("var_names", []), "a list"
         )
@@ -206,17 +208,15 @@ class Choices:
             ValueError: If that isn't what `get_config` returns.
         """
         keys = ["paths", "chosen", "values"]
-        if (
-            not isinstance(by_position, Mapping)
-            or {*by_position} != {*keys}
-            or {len(by_position["paths"])}
-            != set(map(len, by_position["values"].values()))
-        ):
-            raise ValueError(
-                f"`by_position` must be what `get_config` returns, {keys}; "
-                "without it, names decide. Received: "
-                f"by_position={by_position!r}"
-            )
+        require(
+            isinstance(by_position, Mapping)
+            and {*by_position} == {*keys}
+            and {len(by_position["paths"])}
+            == set(map(len, by_position["values"].values())),
+            "by_position",
+            by_position,
+            f"what `get_config` returns, {keys}; without it, names decide",
+        )
         paths, chosen, values = map(by_position.get, keys)
         # The order of expressions counts: the first that is found decides.
         unchanged = {

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tf_opt.python.functional.arithmetic import may_be_matrix
+from tf_opt.python.functional.checks import require
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.values.gradients import path_of
@@ -32,13 +33,11 @@ def check_matrix_axes(name: str, value: Any) -> None:
     """Raises a ValueError unless it is what `Muon` takes."""
     if value is None:
         return
-    if not isinstance(value, Mapping) or not all(
+    is_right = isinstance(value, Mapping) and all(
         isinstance(x, int) and not isinstance(x, bool) for x in value.values()
-    ):
-        raise ValueError(
-            f"`{name}` must be None or a dictionary of regular expressions "
-            f"and integers. Received: {name}={value!r}"
-        )
+    )
+    allowed = "None or a dictionary of regular expressions and integers"
+    require(is_right, name, value, allowed)
     patterns.check(name, value, "keys")
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from tf_opt.python.functional.checks import require
 from tf_opt.python.functional.rule_spec import NON_NEGATIVE
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.values import validation
@@ -53,11 +54,8 @@ def check_factors(name: str, multipliers: Any) -> dict[str, float] | None:
     """
     if multipliers is None:
         return None
-    if not isinstance(multipliers, Mapping):
-        raise ValueError(
-            f"`{name}` must be a dictionary of regular expressions and "
-            f"factors, or None. Received: {name}={multipliers!r}"
-        )
+    allowed = "a dictionary of regular expressions and factors, or None"
+    require(isinstance(multipliers, Mapping), name, multipliers, allowed)
     check(name, multipliers, "keys")
     for pattern, factor in multipliers.items():
         validation.check_fixed_number(

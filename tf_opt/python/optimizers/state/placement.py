@@ -21,6 +21,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_opt.python.functional.checks import require
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
@@ -194,12 +195,9 @@ def check_device(name: str, value: Any) -> None:
         wanted = tf.DeviceSpec.from_string(value)
     except (AttributeError, TypeError, ValueError):
         wanted = None
-    if wanted is None or not any(
+    exists = wanted is not None and any(
         wanted.device_type and spec.make_merged_spec(wanted) == spec
         for spec in (tf.DeviceSpec.from_string(x.name) for x in available)
-    ):
-        names = sorted({x.name.split("device:")[-1] for x in available})
-        raise ValueError(
-            f"`{name}` must be None or one of {names}. Received: "
-            f"{name}={value!r}"
-        )
+    )
+    names = sorted({x.name.split("device:")[-1] for x in available})
+    require(exists, name, value, f"None or one of {names}")

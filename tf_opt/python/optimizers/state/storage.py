@@ -19,6 +19,7 @@ from tf_opt.python.functional import (
     storage_rounding,
 )
 from tf_opt.python.functional.arithmetic import Flag, choose
+from tf_opt.python.functional.checks import require
 from tf_opt.python.keras_internals import (
     Variable,
     is_overwritten_by_gradient,
@@ -50,12 +51,9 @@ def standard_state_dtype(dtype: Any) -> str | None:
         name = keras.backend.standardize_dtype(dtype)
     except (TypeError, ValueError):
         name = None
-    if name not in get_args(_DtypeName):
-        listed = ", ".join(map(repr, get_args(_DtypeName)))
-        raise ValueError(
-            f"`state_dtype` must be None or one of {listed}. Received: "
-            f"state_dtype={dtype!r}"
-        )
+    names = get_args(_DtypeName)
+    allowed = f"None or one of {', '.join(map(repr, names))}"
+    require(name in names, "state_dtype", dtype, allowed)
     return name
 
 

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.functional.checks import require
 from tf_opt.python.functional.rule_spec import ANY, NON_NEGATIVE, Number, Range
 from tf_opt.python.keras_internals import Variable, is_overwritten_by_gradient
 from tf_opt.python.optimizers.values import variables as access
@@ -68,13 +69,6 @@ def check_overrides(cls: type[keras.optimizers.Optimizer]) -> None:
             )
 
 
-def _require(is_right: bool, name: str, value: Any, allowed: str) -> None:
-    if not is_right:
-        raise ValueError(
-            f"`{name}` must be {allowed}. Received: {name}={value!r}"
-        )
-
-
 def check_number(name: str, value: Any, number: Number) -> None:
     """Raises unless `value` is a rule's number, finite unless it may not be.
 
@@ -90,7 +84,7 @@ def check_number(name: str, value: Any, number: Number) -> None:
     )
     allowed = f"{text} or a scalar variable"
     is_known = _is_number(value) or isinstance(value, Variable)
-    _require(is_known, name, value, allowed)
+    require(is_known, name, value, allowed)
     _check_real(
         name,
         value,
@@ -104,7 +98,7 @@ def check_number(name: str, value: Any, number: Number) -> None:
 def check_fixed_number(name: str, value: float, range_: Range) -> None:
     """Raises unless `value` is a finite number in a range, and no variable."""
     is_right = _is_number(value) and value < math.inf and range_.has(value)
-    _require(is_right, name, value, f"a number {range_.text}")
+    require(is_right, name, value, f"a number {range_.text}")
 
 
 _NOT_NEGATIVE = (
@@ -118,7 +112,7 @@ def check_learning_rate(learning_rate: Any) -> None:
     is_right = callable(learning_rate) or (
         isinstance(learning_rate, float) and 0 <= learning_rate < math.inf
     )
-    _require(
+    require(
         is_right,
         "learning_rate",
         learning_rate,
@@ -147,12 +141,12 @@ check_weight_decay = functools.partial(
 
 def check_positive_integer(name: str, value: int) -> None:
     """Raises unless `value` is an integer >= 1."""
-    _require(_is_integer(value) and value >= 1, name, value, "an integer >= 1")
+    require(_is_integer(value) and value >= 1, name, value, "an integer >= 1")
 
 
 def check_boolean(name: str, value: bool) -> None:
     """Raises unless `value` is True or False."""
-    _require(isinstance(value, bool), name, value, "True or False")
+    require(isinstance(value, bool), name, value, "True or False")
 
 
 def _check_real(
@@ -185,7 +179,7 @@ def _check_real(
             number = float(tf.convert_to_tensor(value))
         else:
             return
-    _require(_is_number(number) and is_right(number), name, value, allowed)
+    require(_is_number(number) and is_right(number), name, value, allowed)
 
 
 check_clip_bound = functools.partial(
@@ -213,19 +207,19 @@ def check_count(name: str, value: Any, least: int) -> None:
         return
     is_right = _is_integer(value) and least <= value < 2**63
     allowed = f"an integer >= {least} of 64 bits, or None"
-    _require(is_right, name, value, allowed)
+    require(is_right, name, value, allowed)
 
 
 def check_seed(name: str, seed: int | None) -> None:
     """Raises unless `seed` is None or an integer of 64 bits."""
     is_right = seed is None or (_is_integer(seed) and -(2**63) <= seed < 2**63)
-    _require(is_right, name, seed, "an integer of 64 bits, or None")
+    require(is_right, name, seed, "an integer of 64 bits, or None")
 
 
 def check_one_of(name: str, value: str, choices: Sequence[str]) -> None:
     """Raises unless `value` is one of `choices`."""
     is_right = isinstance(value, str) and value in choices
-    _require(is_right, name, value, f"one of {', '.join(map(repr, choices))}")
+    require(is_right, name, value, f"one of {', '.join(map(repr, choices))}")
 
 
 def as_rows(name: str, rows: Any, table: Variable) -> tf.Tensor:
