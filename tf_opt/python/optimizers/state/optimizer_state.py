@@ -50,7 +50,18 @@ class Multipliers(tf.Module):
             # A traced step may read this variable.
             self.factors.assign([1.0] * count if factors is None else factors)
         elif factors is not None:
-            self._check_no_step_lacks_them()
+            if self._traced_without:
+                # A model that is compiled again drops its traced steps in a
+                # cycle.
+                gc.collect()
+            if self._traced_without:
+                raise ValueError(
+                    f"`{self.name}` must be set before a step is traced, "
+                    "because a step that was traced without them doesn't read "
+                    f"them. Begin with {self.name}={{'.': 1.0}}, and they may "
+                    "change at any time. Or call `model.compile` with this "
+                    "optimizer again and then set them, except under a strategy"
+                )
             self.factors = tf.Variable(
                 factors, dtype=tf.float64, trainable=False, name=self.name
             )
@@ -62,19 +73,6 @@ class Multipliers(tf.Module):
         if not tf.executing_eagerly():
             self._traced_without.add(tf.compat.v1.get_default_graph())
         return None
-
-    def _check_no_step_lacks_them(self) -> None:
-        if self._traced_without:
-            # A model that is compiled again drops its traced steps in a cycle.
-            gc.collect()
-        if self._traced_without:
-            raise ValueError(
-                f"`{self.name}` must be set before a step is traced, because "
-                "a step that was traced without them doesn't read them. Begin "
-                f"with {self.name}={{'.': 1.0}}, and they may change at any "
-                "time. Or call `model.compile` with this optimizer again and "
-                "then set them, except under a strategy"
-            )
 
 
 class UnsavedState(tf.Module):

@@ -50,18 +50,15 @@ def catch_up(
     for bucket in context.plan.buckets:
         factors = frames.factors_of(context, bucket)
         own = None if rows is None else [rows[i] for i in bucket.positions]
+        frame = frames.Frame(enabled=enabled, update=False)
+        step = frames.BucketStep(bucket, (), frame, factors, scalars)
         with bucket.on_device(state), tf.control_dependencies(checks):
             if not bucket.runs_op:
-                Composed(context).catch_up(
-                    bucket, own, enabled, factors, scalars
-                )
+                Composed(context).catch_up(step, own)
                 continue
-            step = frames.BucketStep(
-                bucket._replace(lazy=rows is not None),
-                _no_slices(bucket),
-                frames.Frame(enabled=enabled, update=False),
-                factors,
-                scalars,
+            step = step._replace(
+                bucket=bucket._replace(lazy=rows is not None),
+                grads=_no_slices(bucket),
             )
             op = launch(context, step, own or ())
         if op is not None:

@@ -128,7 +128,7 @@ class Composed:
             apply = _bound_by(own, rule, bound, scalars)
             waiting = None
             if self._state.waits(index):
-                waiting = self._waiting(index, variable, rule, own, scalars)
+                waiting = self._waiting(step, i, rule)
                 # None: the gradient is of all rows.
                 waiting.catch_up(part.rows, frame.enabled)
             if in_place:
@@ -193,21 +193,12 @@ class Composed:
                 yield sides, members[first : first + most]
 
     def catch_up(
-        self,
-        bucket: Bucket,
-        rows: Sequence[tf.Tensor] | None,
-        enabled: Flag,
-        factors: Factors,
-        scalars: Scalars,
+        self, step: BucketStep, rows: Sequence[tf.Tensor] | None
     ) -> None:
         """Lets rows of a bucket's tables catch up, or all if `rows` is None."""
-        rule = self._context.rule_of(bucket)
-        for i, (variable, index) in enumerate(
-            zip(bucket.variables, bucket.indices, strict=True)
-        ):
-            waiting = self._waiting(
-                index, variable, rule, factors.of(i), scalars
-            )
+        rule, enabled = self._context.rule_of(step.bucket), step.frame.enabled
+        for i in range(len(step.bucket.indices)):
+            waiting = self._waiting(step, i, rule)
             if rows is None:
                 waiting.catch_up(None, enabled)
             else:
@@ -215,18 +206,13 @@ class Composed:
                 waiting.mark(rows[i], None, enabled)
 
     def _waiting(
-        self,
-        index: int,
-        variable: Variable,
-        rule: UpdateRule,
-        own: Factors,
-        scalars: Scalars,
+        self, step: BucketStep, i: int, rule: UpdateRule
     ) -> WaitingTable:
-        numbers = rule.numbers(rule.scaled(own.learning_rate, scalars))
-        update = rule.spec.bind(**numbers)
-        return WaitingTable(
-            self._state, self._rounding, index, variable, update
-        )
+        """Returns the bucket's i-th table."""
+        bucket, rate = step.bucket, step.factors.of(i).learning_rate
+        update = rule.spec.bind(**rule.numbers(rule.scaled(rate, step.scalars)))
+        table = (bucket.indices[i], bucket.variables[i])
+        return WaitingTable(self._state, self._rounding, *table, update)
 
     def _read(
         self, step: BucketStep, i: int, part: _Part, rule: UpdateRule

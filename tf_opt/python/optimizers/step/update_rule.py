@@ -142,9 +142,7 @@ class UpdateRule:
         None, only these rows of the variable are updated.
         """
         return [
-            access.read_rows(slot, rows)
-            if spec.layer_input is None
-            else access.read_layer(slot, scalars[spec.layer_input], rows)
+            access.read_rows(slot, rows, scalars.get(spec.layer_input))
             for slot, spec in zip(slots, self.spec.slots, strict=True)
         ]
 
@@ -159,10 +157,8 @@ class UpdateRule:
         for slot, value, spec in zip(
             slots, values, self.spec.slots, strict=True
         ):
-            if spec.layer_input is None:
-                access.write_rows(slot, rows, value)
-            else:
-                access.write_layer(slot, scalars[spec.layer_input], rows, value)
+            layer = scalars.get(spec.layer_input)
+            access.write_rows(slot, rows, value, layer)
 
     def _others_start(
         self,

@@ -263,42 +263,34 @@ def check_when_run(
     """
     if inside_xla():
         return []
-    checks = []
+    checks: list[tuple[tf.Tensor, list[Any]]] = []
     if isinstance(gradient, tf.IndexedSlices):
         if rows:
-            checks = _check_slices(gradient, variable)
+            checks = _checks_of_slices(gradient, variable)
     else:
         shape = tf.TensorShape(variable.shape)
         if gradient.shape.is_compatible_with(shape) and not (
             gradient.shape.is_fully_defined() and shape.is_fully_defined()
         ):
-            checks = [_check_size(gradient, variable)]
-    return [check for check in checks if check is not None]
+            received = tf.shape(gradient)
+            expected = tf.shape(tf_variable(variable))
+            text = f"The gradient of `{path_of(variable)}` must have its shape,"
+            message = [text, expected, "Received:", received]
+            checks = [(_are_equal(received, expected), message)]
+    asserts = [tf.debugging.Assert(*check) for check in checks]
+    return [] if tf.executing_eagerly() else asserts
 
 
-def _check_size(gradient: tf.Tensor, variable: Variable) -> tf.Operation | None:
-    received = tf.shape(gradient)
-    expected = tf.shape(tf_variable(variable))
-    return tf.debugging.Assert(
-        _are_equal(received, expected),
-        [
-            f"The gradient of `{path_of(variable)}` must have its shape,",
-            expected,
-            "Received:",
-            received,
-        ],
-    )
-
-
-def _check_slices(
+def _checks_of_slices(
     slices: tf.IndexedSlices, variable: Variable
-) -> list[tf.Operation | None]:
+) -> list[tuple[tf.Tensor, list[Any]]]:
+    """Returns the conditions and the messages where they don't hold."""
     name = path_of(variable)
     values, indices = _checked_slices(slices, tf_variable(variable), variable)
     row_shape = tf.shape(tf_variable(variable), tf.int64)[1:]
     expected = tf.concat([tf.shape(indices, tf.int64), row_shape], axis=0)
     return [
-        tf.debugging.Assert(
+        (
             are_rows(indices, variable),
             [
                 f"The indices of the gradient of `{name}` must be in "
@@ -306,7 +298,7 @@ def _check_slices(
                 indices,
             ],
         ),
-        tf.debugging.Assert(
+        (
             _are_equal(tf.shape(values, tf.int64), expected),
             [
                 f"The gradient of `{name}` must have one row of it for each of "

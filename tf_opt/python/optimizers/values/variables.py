@@ -209,26 +209,51 @@ def assign(variable: Variable, value: Any) -> None:
         variable.assign(value)
 
 
-def read_rows(variable: Variable, rows: tf.Tensor | None) -> tf.Tensor:
-    """Reads rows of a variable, or all of it if `rows` is None."""
-    if rows is None:
+def read_rows(
+    variable: Variable, rows: tf.Tensor | None, layer: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Reads rows of a variable, or all of it if `rows` is None.
+
+    Of a stack it reads those of one layer; the whole stack would be copied.
+    """
+    if layer is None and rows is None:
         return value_of(variable)
-    return tf.gather(tf_variable(variable), rows)
+    variable = tf_variable(variable)
+    if layer is None or rows is None:
+        return tf.gather(variable, rows if layer is None else layer)
+    # XLA has no op that reads from the variable itself.
+    stack = tf.convert_to_tensor(variable) if inside_xla() else variable
+    return tf.gather_nd(stack, _indices_in_layer(layer, rows))
 
 
 def write_rows(
-    variable: Variable, rows: tf.Tensor | None, values: tf.Tensor
+    variable: Variable,
+    rows: tf.Tensor | None,
+    values: tf.Tensor,
+    layer: tf.Tensor | None = None,
 ) -> None:
-    """Assigns rows of a variable, or all of it if `rows` is None.
+    """Assigns rows of a variable or a layer, or all of it if `rows` is None.
 
     A repeated row must have the same values each time.
     """
+    if layer is not None and rows is None:
+        rows, values, layer = layer[None], values[None], None
     if rows is None:
         assign(variable, values)
         return
     variable = tf_variable(variable)
     values = tf.cast(values, variable.dtype)
-    if in_replica():
+    if layer is not None:
+        indices = _indices_in_layer(layer, rows)
+        if inside_xla():
+            old = tf.convert_to_tensor(variable)
+            new = tf.tensor_scatter_nd_update(old, indices, values)
+            assign(variable, new)
+        else:
+            tf.raw_ops.ResourceScatterNdUpdate(
+                ref=variable.handle, indices=indices, updates=values
+            )
+    elif in_replica():
         tf.raw_ops.ResourceScatterUpdate(
             resource=variable.handle, indices=rows, updates=values
         )
@@ -251,44 +276,6 @@ def add_to_rows(
     else:
         tf.raw_ops.ResourceScatterAdd(
             resource=variable.handle, indices=rows, updates=values
-        )
-
-
-def read_layer(
-    stack: Variable, layer: tf.Tensor, rows: tf.Tensor | None
-) -> tf.Tensor:
-    """Reads one layer of a stack, or only some rows of that layer.
-
-    Reading the whole stack would copy it.
-    """
-    stack = tf_variable(stack)
-    if rows is None:
-        return tf.gather(stack, layer)
-    # XLA has no op that reads from the variable itself.
-    return tf.gather_nd(
-        tf.convert_to_tensor(stack) if inside_xla() else stack,
-        _indices_in_layer(layer, rows),
-    )
-
-
-def write_layer(
-    stack: Variable,
-    layer: tf.Tensor,
-    rows: tf.Tensor | None,
-    values: tf.Tensor,
-) -> None:
-    """Assigns one layer of a stack, or only some rows of that layer."""
-    if rows is None:
-        write_rows(stack, layer[None], values[None])
-        return
-    stack, indices = tf_variable(stack), _indices_in_layer(layer, rows)
-    values = tf.cast(values, stack.dtype)
-    if inside_xla():
-        old = tf.convert_to_tensor(stack)
-        assign(stack, tf.tensor_scatter_nd_update(old, indices, values))
-    else:
-        tf.raw_ops.ResourceScatterNdUpdate(
-            ref=stack.handle, indices=indices, updates=values
         )
 
 
