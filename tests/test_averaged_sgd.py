@@ -75,32 +75,6 @@ def test_the_average_swaps_in_and_out_also_after_an_error():
         tf.function(optimizer.swap_in_average)()
 
 
-def test_averages_begin_as_what_the_variables_are_then(implementation, how):
-    variables = [keras.Variable([3.0]), keras.Variable([4.0])]
-    optimizer = tf_opt.AveragedSGD(
-        0.5, lambd=0.0, t0=0, implementation=implementation
-    )
-    optimizer.build(variables)
-
-    def step() -> None:  # The second never has a gradient.
-        optimizer.apply([tf.constant([1.0])], variables[:1])
-
-    if how == "tf.function":
-        step = tf.function(step)
-        step.get_concrete_function()
-    variables[0].assign([5.0])
-    variables[1].assign([6.0])
-    with optimizer.averaged_weights():
-        assert variables[0].numpy() == [5.0]
-        assert variables[1].numpy() == [6.0]
-    for _ in range(3):
-        step()
-    with optimizer.averaged_weights():
-        # 4.5, 4.0 and 3.5, of which the average is of the last two.
-        assert variables[0].numpy() == [3.75]
-        assert variables[1].numpy() == [6.0]
-
-
 def test_iterations_that_were_set_before_the_first_step():
     variable, untouched = tf.Variable([1.0]), tf.Variable([3.0])
     optimizer = tf_opt.AveragedSGD(0.5, lambd=0.0)

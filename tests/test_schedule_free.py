@@ -21,6 +21,7 @@ from small_model import (
     state,
     train,
 )
+from test_callbacks import Spy
 
 needs_keras = pytest.mark.skipif(
     SCHEDULE_FREE is None, reason="This Keras has no ScheduleFreeAdamW."
@@ -82,26 +83,7 @@ def test_rates_that_change_weigh_as_in_the_paper(
     assert_close(optimizer._momentums, z, rtol=1e-12)
 
 
-def test_z_begins_as_what_the_variables_are_then(implementation, how):
-    variables = [keras.Variable([3.0]), keras.Variable([4.0])]
-    optimizer = make(implementation=implementation)
-    optimizer.build(variables)
-
-    def step() -> None:  # At first the second has no gradient.
-        optimizer.apply([tf.constant([1.0])], variables[:1])
-
-    step = tf.function(step) if how == "tf.function" else step
-    variables[0].assign([5.0])
-    with optimizer.averaged_weights():
-        assert variables[0].numpy() == [5.0]
-    for variable in variables:
-        variable.assign([6.0])
-    step()
-    with optimizer.averaged_weights():
-        np.testing.assert_allclose(variables[0].numpy(), [5.875])
-        assert variables[1].numpy() == [6.0]
-    assert optimizer._momentums[1].numpy() == [6.0]
-    # A schedule may begin later.
+def test_a_schedule_may_begin_later(implementation):
     late = keras.Variable([6.0])
     optimizer = make(implementation=implementation)
     optimizer.build([late])
@@ -159,17 +141,6 @@ def test_to_keras_before_the_first_step_has_the_weights():
 # ---- The average. ----
 
 
-class Spy(keras.callbacks.Callback):
-    """Keeps the weights that training ended with, and that are validated."""
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.trained = self.model.get_weights()
-        self.averages = averages(self.model)
-
-    def on_test_begin(self, logs=None):
-        self.tested = self.model.get_weights()
-
-
 @pytest.mark.core
 @pytest.mark.parametrize("swap_on_epoch", [False, True])
 def test_fit_validates_with_the_average_and_leaves_it(swap_on_epoch):
@@ -190,8 +161,7 @@ def test_fit_validates_with_the_average_and_leaves_it(swap_on_epoch):
                 **FIT,
             )
         assert model.optimizer.average_is_swapped_in
-        assert_same(model.get_weights(), spy.tested)
-        assert_close(spy.tested, spy.averages, rtol=1e-5, atol=1e-6)
+        assert_same(model.get_weights(), spy.in_test[-1])
     with pytest.raises(
         tf.errors.InvalidArgumentError, match="swap_out_average"
     ):
@@ -199,6 +169,7 @@ def test_fit_validates_with_the_average_and_leaves_it(swap_on_epoch):
     # Training went on, bit for bit.
     model.optimizer.swap_out_average()
     assert_same(state(model), state(plain))
+    assert_close(spy.in_test[-1], averages(model), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["keras", "checkpoint"])
