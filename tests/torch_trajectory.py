@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 import numpy as np
+from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
 
 from registry import MODES, OPTIMIZERS, Arguments
 
@@ -69,7 +70,7 @@ def torch_states(name: str, mode: str, dtype: str) -> State:
     optimizer = getattr(torch.optim, torch_name)(
         [parameter], lr=LEARNING_RATE, foreach=False, **torch_arguments
     )
-    slots = under_test.slots(arguments)
+    slots, names = under_test.slots(arguments), COUNTERPARTS[torch_name].slots
     states = {key: [] for key in ("variable", *slots)}
     for gradient in gradients(dtype, arguments):
         parameter.grad = torch.tensor(gradient)
@@ -77,7 +78,6 @@ def torch_states(name: str, mode: str, dtype: str) -> State:
             optimizer.step()
         states["variable"].append(parameter.detach().numpy().copy())
         for slot in slots:
-            of_torch = under_test.reference.TORCH_SLOTS[slot]
-            kept = optimizer.state[parameter][of_torch]
+            kept = optimizer.state[parameter][names[slot]]
             states[slot].append(kept.numpy().copy())
     return {key: np.array(rows) for key, rows in states.items()}

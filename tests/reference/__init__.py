@@ -18,7 +18,6 @@ What isn't there has the value in parentheses:
   such mode (PyTorch has no such class).
 - `TORCH_DECOUPLES`: whether that class also has a decoupled weight decay; then
   `torch` takes `decoupled_weight_decay` (False).
-- `TORCH_SLOTS`: PyTorch's names of the slots ({}).
 - `HAS_LAZY_MODE`: whether `lazy_mode` may be set (True).
 - `WEIGHT_DECAY`: its default (0).
 - `EXACT`: slots that always have the arithmetic type (none).

@@ -10,10 +10,6 @@ MODES = {
     "l2_maximize": {"rho": 0.8, "epsilon": 1e-3, **L2, "maximize": True},
 }
 THOROUGH = "l2_maximize"
-TORCH_SLOTS = {
-    "accumulated_grad": "square_avg",
-    "accumulated_delta_var": "acc_delta",
-}
 
 
 def torch(**arguments):

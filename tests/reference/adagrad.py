@@ -31,7 +31,6 @@ MODES = {
     },
 }
 THOROUGH = "torch_l2_maximize"
-TORCH_SLOTS = {"accumulator": "sum"}
 
 
 def torch(*, torch_epsilon=False, **arguments):

@@ -32,7 +32,6 @@ MODES = {
 }
 THOROUGH = "amsgrad_decoupled_maximize_epsilon_hat"
 TORCH_DECOUPLES = True
-TORCH_SLOTS = {"m": "exp_avg", "v": "exp_avg_sq", "v_max": "max_exp_avg_sq"}
 # It would grow too much.
 TO_NEAREST = ("v_max",)
 

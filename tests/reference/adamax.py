@@ -22,7 +22,6 @@ MODES = {
     },
 }
 THOROUGH = "torch_l2_maximize"
-TORCH_SLOTS = {"m": "exp_avg", "u": "exp_inf"}
 
 
 def torch(*, torch_epsilon=False, **arguments):

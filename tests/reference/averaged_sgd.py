@@ -20,7 +20,6 @@ MODES = {
     },
 }
 THOROUGH = "l2_maximize"
-TORCH_SLOTS = {"ax": "ax"}
 # Every step averages every row.
 HAS_LAZY_MODE = False
 # A multiplier is one of eta.

@@ -21,7 +21,6 @@ MODES = {
 }
 THOROUGH = "l2_maximize_small_beta"
 TORCH_DECOUPLES = True
-TORCH_SLOTS = {"m": "exp_avg", "v": "exp_avg_sq"}
 
 
 def torch(**arguments):

@@ -20,11 +20,6 @@ MODES = {
     },
 }
 THOROUGH = "torch_momentum_centered_l2_maximize"
-TORCH_SLOTS = {
-    "velocity": "square_avg",
-    "momentum_buffer": "momentum_buffer",
-    "average_gradient": "grad_avg",
-}
 
 
 def torch(*, torch_epsilon=False, torch_momentum=False, rho=0.9, **arguments):

@@ -28,7 +28,6 @@ MODES = {
     },
 }
 THOROUGH = "torch_dampening_l2_maximize"
-TORCH_SLOTS = {"velocity": "momentum_buffer"}
 # Only PyTorch's momentum has it.
 FLAT = ("dampening",)
 
