@@ -49,7 +49,6 @@ FEATURES["lazy"] = {
     "lazy_mode": True,
 }
 FEATURES["host"] = {**FEATURES["all"], "state_device": "CPU:0"}
-FEATURES["shards"] = {**FEATURES["all"], "shard_state": True}
 FEATURED = [
     *((name, IMPLEMENTATIONS[i % 2], "all") for i, name in enumerate(RULES)),
     *zip(("Adam", "NAdam"), IMPLEMENTATIONS, ("lazy", "lazy"), strict=True),
@@ -161,28 +160,3 @@ def work_as_worker(folder: pathlib.Path) -> None:
     for case in (*FEATURED, *ON_HOST):
         results |= state(case, *train(*case, [worker], strategy))
     np.savez(folder / f"{worker}.npz", **results)
-
-
-PLACEMENTS = ("all", "host", "shards")
-
-
-def work_in_three_replicas(folder: pathlib.Path) -> None:
-    """Saves what each placement trained, as <name>.npz.
-
-    Not beside other tests, since a process can't have strategies of two sizes.
-    """
-    tf.config.set_logical_device_configuration(
-        tf.config.list_physical_devices("CPU")[0],
-        [tf.config.LogicalDeviceConfiguration()] * 3,
-    )
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1", "CPU:2"])
-    for name in PLACEMENTS:
-        variables, optimizer = train("Adam", "custom_op", name, PARTS, strategy)
-        found = []
-        for variable in (*variables, *optimizer.variables):
-            first, *others = strategy.experimental_local_results(variable.value)
-            found.append(first.numpy())
-            for other in others if len(found) <= len(variables) else ():
-                np.testing.assert_array_equal(first, other)
-        slots = {v.value.device for v in optimizer.variables[2:]}
-        np.savez(folder / f"{name}.npz", *found, devices=len(slots))
