@@ -17,6 +17,7 @@ from small_model import (
     state,
     train,
 )
+from test_subclass import plain_descent
 from trajectory import RUNS
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]
@@ -194,19 +195,10 @@ def test_checkpoints_move_whatever_is_kept_beside_the_variables(tmp_path):
     assert others._unsaved.weight_decay_multipliers.factors.numpy() == [4]
 
 
-class Halving(tf_opt.Adam):
-    """An optimizer with a rule of its own."""
-
-    def update_step(self, gradient, variable, learning_rate):
-        """Subtracts half of the gradient times the learning rate."""
-        learning_rate = tf.cast(learning_rate, variable.dtype)
-        self.assign_sub(variable, learning_rate * gradient / 2)
-
-
 def test_a_rule_of_ones_own_has_the_features_too(how):
     (variable,) = variables = [keras.Variable([8.0], name="x")]
-    optimizer = Halving(
-        1.0,
+    optimizer = plain_descent(tf_opt.Adam)(
+        0.5,
         clipvalue=2.0,
         use_ema=True,
         ema_momentum=0.5,

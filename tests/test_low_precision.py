@@ -11,6 +11,7 @@ import tf_opt
 
 from low_precision_cases import masters_of, numbers
 from registry import OPTIMIZERS
+from test_subclass import plain_descent
 from trajectory import RUNS
 
 pytestmark = pytest.mark.kernels
@@ -183,13 +184,6 @@ class Slower(tf_opt.AdamW):
         super().update_step(gradient, variable, learning_rate * 0.5)
 
 
-class Own(tf_opt.AdamW):
-    """Writes the variable itself."""
-
-    def update_step(self, gradient, variable, learning_rate):
-        self.assign_sub(variable, gradient)
-
-
 @pytest.mark.parametrize(
     ("arguments", "how"),
     [
@@ -216,14 +210,15 @@ def test_an_overridden_update_step_rounds_as_ours(arguments, how):
 @pytest.mark.parametrize("argument", ["master_weights", "stochastic_rounding"])
 def test_a_rule_that_writes_the_variable_itself_is_refused(argument, how):
     variable, other = bfloat16(1.0), keras.Variable([1.0])
-    optimizer = Own(**{argument: True})
+    make = plain_descent(tf_opt.AdamW)
+    optimizer = make(**{argument: True})
     gradients = [tf.ones(1, tf.bfloat16), tf.ones(1)]
 
     step = RUNS[how](lambda: optimizer.apply(gradients, [variable, other]))
     with pytest.raises(ValueError, match=f"`{argument}` must be False where"):
         step()
     # Of float32 variables there is nothing to round.
-    Own(**{argument: True}).apply(gradients[1:], [other])
+    make(**{argument: True}).apply(gradients[1:], [other])
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,9 @@ def subclasses(cls: type) -> list[type]:
 def test_constructor_has_the_arguments_of_its_rule(name):
     under_test = ALL[name]
     parameters = inspect.signature(under_test.make).parameters
+    taken = inspect.signature(under_test.reference.step).parameters
+    for argument in parameters.keys() & taken.keys() - {"learning_rate"}:
+        assert parameters[argument].default == taken[argument].default
     spec = under_test.spec
     counts = {x.name for x in spec.numbers if x.is_count}
     defaults = spec.function.__kwdefaults__

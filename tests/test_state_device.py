@@ -15,6 +15,7 @@ import tf_opt
 
 import small_model
 from registry import slow
+from test_subclass import plain_descent
 
 HOST = {"state_device": "CPU:0"}
 DEVICE = "CPU:1"
@@ -170,13 +171,8 @@ def test_variables_on_the_device_itself_have_no_copies():
 
 
 def test_an_overridden_update_step_updates_the_working_copy():
-    class Own(tf_opt.Adam):
-        def update_step(self, gradient, variable, learning_rate):
-            self.assign_sub(
-                variable, learning_rate * tf.cast(gradient, "float32")
-            )
-
-    assert_alike(lambda **where: trained(Own, weight_decay=0.1, **where))
+    cls = plain_descent(tf_opt.Adam)
+    assert_alike(lambda **where: trained(cls, weight_decay=0.1, **where))
     # By itself, it updates the variable.
     variables = variables_of()
     optimizer = tf_opt.SGD(1.0, **HOST)

@@ -50,7 +50,7 @@ def step(
     initial_accumulator_value=0.1,
     epsilon=1e-7,
     torch_epsilon=False,
-    row_wise=(),
+    row_wise=False,
 ):
     """With `row_wise`, the accumulator has equal numbers in each row."""
     squares = g * g
