@@ -173,6 +173,14 @@ def test_numbers_of_every_kind_are_taken(number):
     )
 
 
+@pytest.mark.parametrize("zero", [0.0, np.float32(0), np.float16(0)])
+def test_numbers_of_every_kind_are_compared_exactly(zero):
+    with pytest.raises(ValueError, match="`clip_threshold` must be .* > 0"):
+        tf_opt.Adafactor(clip_threshold=zero)
+    with pytest.raises(ValueError, match="`initial_scale` must be .* > 0"):
+        tf_opt.LossScaleOptimizer(tf_opt.Adam(), initial_scale=zero)
+
+
 def test_numbers_may_be_huge():
     variable = keras.Variable(1.0)
     optimizer = tf_opt.AveragedSGD(0.5, t0=math.inf)  # Never averages.

@@ -35,6 +35,11 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+def _plain(number: Any) -> Any:
+    """Returns Python's number: NumPy rounds a bound to its number's type."""
+    return number.item() if isinstance(number, np.generic) else number
+
+
 def check_none_is_overwritten(variables: Sequence[Variable]) -> None:
     """Raises if a gradient overwrites its variable, as for float8 scales.
 
@@ -97,7 +102,8 @@ def check_number(name: str, value: Any, number: Number) -> None:
 
 def check_fixed_number(name: str, value: float, range_: Range) -> None:
     """Raises unless `value` is a finite number in a range, and no variable."""
-    is_right = _is_number(value) and value < math.inf and range_.has(value)
+    is_right = _is_number(value) and value < math.inf
+    is_right = is_right and range_.has(_plain(value))
     require(is_right, name, value, f"a number {range_.text}")
 
 
@@ -179,7 +185,8 @@ def _check_real(
             number = float(tf.convert_to_tensor(value))
         else:
             return
-    require(_is_number(number) and is_right(number), name, value, allowed)
+    is_right_now = _is_number(number) and is_right(_plain(number))
+    require(is_right_now, name, value, allowed)
 
 
 check_clip_bound = functools.partial(
