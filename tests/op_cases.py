@@ -33,7 +33,7 @@ class Op:
 
     def __init__(self, spec: RuleSpec) -> None:
         self.spec = spec
-        self.rule = getattr(tf_opt.functional, spec.name)
+        self.rule = getattr(tf_opt.functional, spec.function.__name__)
         self.slots = tuple(slot.name for slot in spec.slots)
         self.optional_slots = {x.name for x in spec.slots if x.needed_by}
         self.tables = {x.name for x in spec.slots if x.layer_input}
@@ -76,7 +76,7 @@ class Op:
 
 
 OPS = {
-    spec.name: Op(spec)
+    spec.function.__name__: Op(spec)
     for spec in RULES
     if spec.op is not None and not spec.op_arguments
 }

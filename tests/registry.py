@@ -129,7 +129,7 @@ class OptimizerUnderTest:
         """Each slot's variables."""
         found = {}
         for slot in self.spec.slots:
-            ending = f"_{slot.keras_name}"
+            ending = f"_{slot.keras_name or slot.name}"
             named = [
                 x
                 for x in optimizer.variables

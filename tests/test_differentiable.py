@@ -53,7 +53,7 @@ def _step_arguments() -> dict[str, tuple[str, Callable, Arrays]]:
     found = {}
     for class_name, under_test in RULES.items():
         spec = under_test.spec
-        rule = getattr(functional, spec.name)
+        rule = getattr(functional, spec.function.__name__)
         slots = {slot.name: [0.5, 0.1, 0.3] for slot in spec.slots}
         numbers = {x.name: 0.3 for x in spec.numbers if x.in_rule}
         own = {
@@ -71,7 +71,7 @@ def _step_arguments() -> dict[str, tuple[str, Callable, Arrays]]:
         fixed = {key: x for key, x in whole.items() if key in numbers}
         for mode in ({}, l2, *({mode: True} for mode in spec.modes)):
             bound = functools.partial(rule, **fixed, **mode)
-            key = ", ".join([spec.name, *mode])
+            key = ", ".join([spec.function.__name__, *mode])
             found[key] = class_name, bound, plain
             if optional:
                 found[f"{key}, all slots"] = class_name, bound, own

@@ -88,7 +88,7 @@ def test_masters_are_last_and_sums_are_exact(name, state_dtype):
     exact = ["gradient_accumulator", "master_weight"]
     under_test = OPTIMIZERS[name]
     exact += [
-        slot.keras_name
+        slot.keras_name or slot.name
         for slot in under_test.spec.slots
         if slot.name in under_test.exact
     ]

@@ -138,7 +138,7 @@ def test_every_rule_has_its_function():
     assert_has(
         "tf_opt.functional",
         functions - {"measure_gradients", "unroll"},
-        (spec.name for spec in RULES),
+        (spec.function.__name__ for spec in RULES),
     )
 
 

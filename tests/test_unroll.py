@@ -19,7 +19,7 @@ functional = tf_opt.functional
 unroll = functional.unroll
 
 FUNCTIONS = {
-    name: getattr(functional, under_test.spec.name)
+    name: getattr(functional, under_test.spec.function.__name__)
     for name, under_test in RULES.items()
 }
 # All slots and the fewest in one of the ways to run; test_whole_step.py has the

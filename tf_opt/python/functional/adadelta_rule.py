@@ -69,13 +69,9 @@ SPEC = rule_spec.RuleSpec(
     update=adadelta_update,
     coasts=True,
     slots=[
+        rule_spec.Slot("accumulated_grad", keras_list="_accumulated_grads"),
         rule_spec.Slot(
-            "accumulated_grad", "accumulated_grad", "_accumulated_grads"
-        ),
-        rule_spec.Slot(
-            "accumulated_delta_var",
-            "accumulated_delta_var",
-            "_accumulated_delta_vars",
+            "accumulated_delta_var", keras_list="_accumulated_delta_vars"
         ),
     ],
     numbers=[rule_spec.LEARNING_RATE, rule_spec.RHO, rule_spec.EPSILON],

@@ -84,8 +84,7 @@ def adagrad_update(*, epsilon, torch_epsilon, row_wise=False, **_) -> Formula:
 
 _ACCUMULATOR = rule_spec.Slot(
     "accumulator",
-    "accumulator",
-    "_accumulators",
+    keras_list="_accumulators",
     first="initial_accumulator_value",
     stays=True,
 )

@@ -83,7 +83,7 @@ SPEC = rule_spec.RuleSpec(
     function=averaged_sgd,
     class_name="AveragedSGD",
     update=averaged_sgd_update,
-    slots=[rule_spec.Slot("ax", "ax", starts_as_variable=True)],
+    slots=[rule_spec.Slot("ax", starts_as_variable=True)],
     numbers=[
         rule_spec.STEP,
         rule_spec.LEARNING_RATE,

@@ -136,15 +136,6 @@ def floating(name: str, value: TensorLike) -> tf.Tensor:
     return tensor
 
 
-def has_rows(name: str, tensor: tf.Tensor) -> None:
-    """Raises a ValueError if a tensor is a scalar or complex."""
-    if tensor.shape.rank == 0 or tensor.dtype.is_complex:
-        raise ValueError(
-            f"`{name}` must have rows and be real, with `row_wise`. Received: "
-            f"{tensor.dtype.name} of shape {tensor.shape}"
-        )
-
-
 def like(
     name: str,
     value: TensorLike,

@@ -115,11 +115,10 @@ SPEC = rule_spec.RuleSpec(
     slots=[
         rule_spec.Slot(
             "accumulator",
-            "accumulator",
-            "_accumulators",
+            keras_list="_accumulators",
             first="initial_accumulator_value",
         ),
-        rule_spec.Slot("linear", "linear", "_linears"),
+        rule_spec.Slot("linear", keras_list="_linears"),
     ],
     numbers=[
         rule_spec.LEARNING_RATE,

@@ -9,7 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic, checks
-from tf_opt.python.functional.rule_spec import ROW_WISE, RuleSpec, Slot
+from tf_opt.python.functional.rule_spec import ROW_WISE, RuleSpec
+from tf_opt.python.functional.step_frame import is_known
 
 # Narrower types that a slot may have, by arithmetic type.
 _NARROWER = {
@@ -27,32 +28,47 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     variable = checks.floating("variable", arguments["variable"])
     if ROW_WISE in spec.forms and checks.mode(ROW_WISE, arguments[ROW_WISE]):
         spec = spec.forms[ROW_WISE]
-        checks.has_rows("variable", variable)
+        if variable.shape.rank == 0 or variable.dtype.is_complex:
+            raise ValueError(
+                "`variable` must have rows and be real, with `row_wise`. "
+                f"Received: {variable.dtype.name} of shape {variable.shape}"
+            )
     others = {slot.name: arguments[slot.name] for slot in spec.slots_of_forms}
     spec = spec.forms[spec.form_of(variable)]
-    spec.check_slots(arguments)
     gradient = checks.like(
         *("gradient", arguments["gradient"], "variable", variable),
         [variable.dtype],
     )
     dtype = arithmetic.slot_dtype(variable.dtype)
 
-    def old_slot(slot: Slot) -> tf.Tensor:
-        dtypes = (dtype, *(() if slot.exact else _NARROWER.get(dtype, ())))
-        shape = slot.shape_of(variable.shape)
-        return checks.like(
-            *(slot.name, arguments[slot.name], "variable", variable),
-            dtypes,
-            shape,
+    old: dict[str, tf.Tensor] = {}
+    for slot in spec.slots:
+        given = arguments[slot.name]
+        needed_by = slot.needed_by and arguments.get(slot.needed_by, 0)
+        # A tensor can't be compared with `()` in a graph.
+        is_left_out = given is None or (isinstance(given, tuple) and not given)
+        if slot.needed_by and is_left_out and not is_known(needed_by, 0):
+            raise ValueError(
+                f"`{slot.name}` must be given unless `{slot.needed_by}` is 0. "
+                f"Received: {slot.needed_by}={needed_by}"
+            )
+        if given is None and slot.needed_by:
+            continue
+        old[slot.name] = checks.like(
+            *(slot.name, given, "variable", variable),
+            (dtype, *(() if slot.exact else _NARROWER.get(dtype, ()))),
+            slot.shape_of(variable.shape),
         )
-
-    # Those that may be left out are None.
-    old = {
-        slot.name: old_slot(slot)
-        for slot in spec.slots
-        if not (slot.needed_by and arguments[slot.name] is None)
+    numbers = {
+        x.name: x.check(arguments[x.name]) for x in spec.numbers if x.in_rule
     }
-    numbers = _numbers(spec, arguments)
+    for shared in spec.shared:
+        value = arguments[shared.name]
+        if value is not None or shared.first is not None:
+            value = checks.real(shared.name, value)
+        numbers[shared.name] = value
+    for mode in spec.all_modes:
+        numbers[mode] = checks.mode(mode, arguments[mode])
     update = dataclasses.replace(
         spec.with_slots(lambda slot: slot.name in old).bind(**numbers),
         sqrt=arithmetic.differentiable_sqrt,
@@ -70,20 +86,3 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     }
     # Those of another form stay as they are.
     return others | results | shared
-
-
-def _numbers(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Checks the numbers and modes that the rule takes."""
-    numbers = {
-        number.name: number.check(arguments[number.name])
-        for number in spec.numbers
-        if number.in_rule
-    }
-    for shared in spec.shared:
-        value = arguments[shared.name]
-        if value is not None or shared.first is not None:
-            value = checks.real(shared.name, value)
-        numbers[shared.name] = value
-    for mode in spec.all_modes:
-        numbers[mode] = checks.mode(mode, arguments[mode])
-    return numbers

@@ -114,7 +114,7 @@ SPEC = rule_spec.RuleSpec(
     update=rmsprop_update,
     coasts=True,
     slots=[
-        rule_spec.Slot("velocity", "velocity", "_velocities"),
+        rule_spec.Slot("velocity", keras_list="_velocities"),
         rule_spec.Slot(
             "momentum_buffer",
             "momentum",
@@ -124,8 +124,7 @@ SPEC = rule_spec.RuleSpec(
         ),
         rule_spec.Slot(
             "average_gradient",
-            "average_gradient",
-            "_average_gradients",
+            keras_list="_average_gradients",
             needed_by="centered",
         ),
     ],

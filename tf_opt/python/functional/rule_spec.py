@@ -63,7 +63,8 @@ class Slot:
 
     Attributes:
         name: The argument's name.
-        keras_name: How the names of an optimizer's variables end.
+        keras_name: How the names of an optimizer's variables end; empty: with
+            the name.
         keras_list: Keras' name for the list of these variables; empty: none.
         needed_by: For a slot that may be left out: the mode or number that
             needs it unless it is 0.
@@ -82,7 +83,7 @@ class Slot:
     """
 
     name: str
-    keras_name: str
+    keras_name: str = ""
     keras_list: str = ""
     needed_by: str | None = None
     exact: bool = False
@@ -268,11 +269,6 @@ class RuleSpec:
             )
 
     @functools.cached_property
-    def name(self) -> str:
-        """Name of the function."""
-        return self.function.__name__
-
-    @functools.cached_property
     def op_name(self) -> str | None:
         """Name of the op for dense gradients, as it is registered, if any."""
         if self.op is None:
@@ -394,20 +390,6 @@ class RuleSpec:
     def waits_in_place(self) -> bool:
         """Whether a row that coasts stays, perhaps with other state."""
         return self.coasts and not any(slot.moves for slot in self.slots)
-
-    def check_slots(self, arguments: Mapping[str, Any]) -> None:
-        """Raises a ValueError if a slot is left out that a number needs."""
-        for slot in self.optional_slots:
-            needed_by = arguments.get(slot.needed_by, 0)
-            given = arguments[slot.name]
-            # A tensor can't be compared with `()` in a graph.
-            if not is_known(needed_by, 0) and (
-                given is None or (isinstance(given, tuple) and not given)
-            ):
-                raise ValueError(
-                    f"`{slot.name}` must be given unless `{slot.needed_by}` is "
-                    f"0. Received: {slot.needed_by}={needed_by}"
-                )
 
     def check_coasts(
         self, hyperparameters: Mapping[str, Any], weight_decay: Any

@@ -95,31 +95,22 @@ def unroll(
         for slot in spec_slots
         if slot.first
     }
-    by_name = {slot.name: slot for slot in spec_slots}
     given = {**counts, **(taken.kwonlydefaults or {}), **hyperparameters}
     numbers = {name: _by_step(value, steps) for name, value in given.items()}
 
-    def shape_of(slot: str, leaf: tf.Tensor) -> Any:
-        if slot not in by_name or spec is None:
-            return tf.shape(leaf)
-        own = spec.forms[spec.form_of(leaf)].slots
-        if slot not in {x.name for x in own}:
-            return [0]  # Without elements where the leaf's form has none.
-        # Only an axis of a known number can be left out.
+    def first_value(name: str, leaf: tf.Tensor) -> tf.Tensor:
         shape = tf.shape(leaf)
-        shape = shape if by_name[slot].lacks is None else tf.unstack(shape)
-        return by_name[slot].shape_of(shape)
-
-    def first_values(slot: str) -> list[tf.Tensor]:
-        return [
-            tf.fill(
-                shape_of(slot, x),
-                arithmetic.as_slot(
-                    first_of_slots.get(slot, 0), arithmetic.slot_dtype(x.dtype)
-                ),
-            )
-            for x in leaves
-        ]
+        if name in {slot.name for slot in spec_slots}:
+            own = spec.forms[spec.form_of(leaf)].slots
+            slot = next((x for x in own if x.name == name), None)
+            # Only an axis of a known number can be left out.
+            if slot is not None and slot.lacks is not None:
+                shape = tf.unstack(shape)
+            # Without elements where the leaf's form has none.
+            shape = [0] if slot is None else slot.shape_of(shape)
+        dtype = arithmetic.slot_dtype(leaf.dtype)
+        value = arithmetic.as_slot(first_of_slots.get(name, 0), dtype)
+        return tf.fill(shape, value)
 
     if state is None:
         names, first = taken.args[2:], {}
@@ -138,7 +129,8 @@ def unroll(
             )
             names = [*slots, *first]
         state = {
-            k: pack([first.get(k, x) for x in first_values(k)]) for k in names
+            k: pack([first.get(k, first_value(k, x)) for x in leaves])
+            for k in names
         }
     state = {"iterations": 0, **state}
     start = checks.integer("iterations", state["iterations"])

@@ -229,36 +229,30 @@ def check_fits(spec: RuleSpec) -> None:
     """Raises an ImportError unless a rule's registered ops fit it."""
     for form in spec.forms.values():
         # An op of another optimizer fits that one.
-        if form.op_name and not form.op_arguments:
-            _check_form_fits(form)
-
-
-def _check_form_fits(spec: RuleSpec) -> None:
-    op = ResourceApplyOp(spec.op_name)
-    expected = {
-        "slots": [slot.name for slot in spec.slots],
-        "numbers": sorted(
-            [
-                *(number.name for number in spec.numbers if number.in_op),
-                *(shared.name for shared in spec.shared),
-            ]
-        ),
-        "modes": sorted(spec.all_modes),
-        "coasts": spec.coasts,
-    }
-    for each in (op, op.for_slices):
-        found = is_registered(each.name) and {
-            "slots": list(each.slots),
-            "numbers": sorted(each.numbers),
-            "modes": sorted(each.modes),
-            "coasts": "coasting" in signature_of(op.for_slices.name).handles,
+        if form.op_name is None or form.op_arguments:
+            continue
+        numbers = [x.name for x in form.numbers if x.in_op]
+        expected = {
+            "slots": [slot.name for slot in form.slots],
+            "numbers": sorted([*numbers, *(x.name for x in form.shared)]),
+            "modes": sorted(form.all_modes),
+            "coasts": form.coasts,
         }
-        if found != expected:
-            raise ImportError(
-                "tf_opt's library of custom ops doesn't fit its Python files. "
-                f"Install tf_opt again. {each.name} must have {expected}, got "
-                f"{found or 'no such op'}"
-            )
+        op = ResourceApplyOp(form.op_name)
+        slices = op.for_slices.name
+        for each in (op, op.for_slices):
+            found = is_registered(each.name) and {
+                "slots": list(each.slots),
+                "numbers": sorted(each.numbers),
+                "modes": sorted(each.modes),
+                "coasts": "coasting" in signature_of(slices).handles,
+            }
+            if found != expected:
+                raise ImportError(
+                    "tf_opt's library of custom ops doesn't fit its Python "
+                    f"files. Install tf_opt again. {each.name} must have "
+                    f"{expected}, got {found or 'no such op'}"
+                )
 
 
 def resource_apply(

@@ -61,11 +61,8 @@ class StateBuilder:
 
     def needed_spec(self) -> RuleSpec:
         """Returns the rule with the slots that the options need now."""
-        return self._full_spec.with_slots(
-            lambda slot: slot.is_needed(
-                functools.partial(getattr, self._optimizer)
-            )
-        )
+        value_of = functools.partial(getattr, self._optimizer)
+        return self._full_spec.with_slots(lambda x: x.is_needed(value_of))
 
     def _check(self) -> None:
         optimizer = self._optimizer
@@ -197,7 +194,7 @@ class StateBuilder:
 
         return self.add(
             variable,
-            slot.keras_name,
+            slot.keras_name or slot.name,
             shape=shape,
             dtype=dtype,
             initializer=first if slot.first or starts else "zeros",
