@@ -38,8 +38,6 @@ class Library(NamedTuple):
     """The library of custom ops.
 
     Attributes:
-        ops: The module of generated op wrappers; None if it isn't loaded.
-        problem: The reason why it isn't loaded; None if it is.
         minors: The TensorFlow minor versions that this installation has
             libraries for, oldest first.
         built_against: The TensorFlow version that the library was compiled
@@ -48,20 +46,22 @@ class Library(NamedTuple):
             compiled with; None without such kernels.
         minimum_driver: The lowest version of the NVIDIA driver that GPU kernels
             need; None without such kernels.
+        ops: The module of generated op wrappers; None if it isn't loaded.
+        problem: The reason why it isn't loaded; None if it is.
         cpu_target: The instruction set that the CPU kernels use in this
             process; None if it isn't loaded.
         handle: The library's functions that aren't ops; None if it isn't
             loaded.
     """
 
-    ops: types.ModuleType | None
-    problem: str | None
     minors: tuple[str, ...]
     built_against: str | None
     cuda: str | None
     minimum_driver: str | None
-    cpu_target: str | None
-    handle: ctypes.CDLL | None
+    ops: types.ModuleType | None = None
+    problem: str | None = None
+    cpu_target: str | None = None
+    handle: ctypes.CDLL | None = None
 
 
 def _minor(version: str) -> str:
@@ -89,14 +89,10 @@ def library() -> Library:
     cuda = next((built for _, built in found.values()), {})
     path, built = found.get(_minor(tf.__version__), (None, {}))
     unloaded = Library(
-        ops=None,
-        problem=None,
         minors=tuple(found),
         built_against=built.get("tensorflow"),
         cuda=cuda.get("cuda") or None,
         minimum_driver=cuda.get("minimum_driver") or None,
-        cpu_target=None,
-        handle=None,
     )
     disabled = os.environ.get(DISABLE_VARIABLE, "0").lower()
     if disabled not in ("", "0", "false"):
