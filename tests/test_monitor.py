@@ -31,7 +31,7 @@ class Recorder(keras.callbacks.Callback):
             for optimizer in unwrapped(self.model.optimizer)
             for variable, master in itertools.zip_longest(
                 self.model.trainable_variables,
-                getattr(optimizer, "_masters", ()),
+                getattr(getattr(optimizer, "_state", None), "masters", ()),
             )
         }
 

@@ -10,6 +10,7 @@ from tf_opt.python.keras_internals import LearningRate, Number
 from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.base.keras_optimizer import choice
 from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.state.table_modes import RowWise
 
@@ -83,12 +84,8 @@ class Adagrad(FusedOptimizer):
         **common: Unpack[CommonArguments],
     ) -> None: ...
 
-    @property
-    def row_wise(self) -> bool | list[str]:
-        """Tables whose rows have one accumulator each."""
-        chosen = self._choices.chosen["row_wise"]
-        return chosen if isinstance(chosen, bool) else list(chosen)
-
-    @row_wise.setter
-    def row_wise(self, value: RowWise) -> None:
-        self._choose("row_wise", table_modes.check_row_wise(value))
+    row_wise: RowWise = choice(
+        "row_wise",
+        table_modes.check_row_wise,
+        "Tables whose rows have one accumulator each.",
+    )

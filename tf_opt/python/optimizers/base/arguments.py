@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal, TypedDict, get_args
 
@@ -47,21 +47,15 @@ COMMON_CHECKS: Mapping[str, Check] = {
     "clipvalue": validation.check_clip_bound,
     "global_clipnorm": validation.check_clip_bound,
     "ema_momentum": validation.check_ema_momentum,
-    "ema_overwrite_frequency": functools.partial(
-        validation.check_count, least=1
-    ),
+    "ema_overwrite_frequency": partial(validation.check_count, least=1),
     "loss_scale_factor": validation.check_loss_scale,
-    "gradient_accumulation_steps": functools.partial(
-        validation.check_count, least=2
-    ),
-    "schedule_by": functools.partial(
+    "gradient_accumulation_steps": partial(validation.check_count, least=2),
+    "schedule_by": partial(
         validation.check_one_of, choices=get_args(ScheduleBy)
     ),
     "state_device": placement.check_device,
     "seed": validation.check_seed,
-    "implementation": functools.partial(
-        validation.check_one_of, choices=IMPLEMENTATIONS
-    ),
+    "implementation": partial(validation.check_one_of, choices=IMPLEMENTATIONS),
 }
 
 # Numbers for which Keras also takes False, like None.

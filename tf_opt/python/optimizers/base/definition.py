@@ -68,23 +68,21 @@ def optimizer(
 
 def _checks_of(spec: RuleSpec) -> dict[str, Check]:
     """Returns the checks of a class's own arguments, by name."""
-    numbers = {
+    checks: dict[str, Check] = {
         x.name: functools.partial(validation.check_number, number=x)
         for x in spec.hyperparameters
     }
-    layers = [slot.layers for slot in spec.slots if slot.layers]
-    lazy_mode = {}
+    for slot in spec.slots:
+        if slot.layers:
+            checks[slot.layers] = validation.check_positive_integer
+    # Some modes only decide which slots there are.
+    for mode in (*spec.modes, *(slot.needed_by for slot in spec.slots)):
+        if mode is not None:
+            checks.setdefault(mode, validation.check_boolean)
     if spec.average is not None or spec.op is None:
         check = functools.partial(table_modes.check_not_lazy, spec)
-        lazy_mode = {"lazy_mode": check}
-    # Some modes only decide which slots there are.
-    switches = {slot.needed_by for slot in spec.optional_slots} - {*numbers}
-    return {
-        **numbers,
-        **dict.fromkeys(layers, validation.check_positive_integer),
-        **lazy_mode,
-        **dict.fromkeys((*spec.modes, *switches), validation.check_boolean),
-    }
+        checks["lazy_mode"] = check
+    return checks
 
 
 def _make_constructor(cls: type, keras_class: type | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -35,11 +35,14 @@ _MULTIPLIERS = ("learning_rate_multipliers", "weight_decay_multipliers")
 _UNTRACKED = (*_MULTIPLIERS, "lazy_mode", "row_wise")
 
 
-def _multipliers(option: str, doc: str) -> Any:
-    """Creates the property of a dictionary of multipliers."""
+def choice(option: str, check: Callable[[str, Any], Any], doc: str) -> Any:
+    """Creates the property of a choice by variable.
+
+    `check` raises an error for a wrong choice, and returns a copy of others.
+    """
     return property(
         lambda self: copy.copy(self._choices.chosen[option]),
-        lambda self, x: self._choose(option, patterns.check_factors(option, x)),
+        lambda self, x: self._choose(option, check(option, x)),
         doc=doc,
     )
 
@@ -60,8 +63,6 @@ class KerasOptimizer(keras.optimizers.Optimizer):
     implementation: Implementation
     # The variables that a step reads and writes; None before `build`.
     _state: OptimizerState | None = None
-    # Each variable's master weight, or None; empty without master weights.
-    _masters: Sequence[keras.Variable | None] = ()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -197,38 +198,34 @@ class KerasOptimizer(keras.optimizers.Optimizer):
 
     # ---- Choices by variable. ----
 
-    learning_rate_multipliers: Mapping[str, float] | None = _multipliers(
+    learning_rate_multipliers: Mapping[str, float] | None = choice(
         "learning_rate_multipliers",
+        patterns.check_factors,
         """Factors of the learning rate by regular expression, or None.
 
         An assignment takes effect in the next step, traced or not. It is an
         error if a step was traced without factors.
         """,
     )
-    weight_decay_multipliers: Mapping[str, float] | None = _multipliers(
+    weight_decay_multipliers: Mapping[str, float] | None = choice(
         "weight_decay_multipliers",
+        patterns.check_factors,
         """Factors of the weight decay by regular expression, or None.
 
         An assignment takes effect as that of `learning_rate_multipliers`.
         """,
     )
 
-    @property
-    def lazy_mode(self) -> table_modes.LazyMode:
+    lazy_mode: table_modes.LazyMode = choice(
+        "lazy_mode",
+        table_modes.check_lazy_mode,
         """Whether tables are lazy, or patterns for those that are.
 
         An assignment takes effect in eager steps and in functions traced
         afterwards. Once the optimizer is built, it can't change which tables
         catch up.
-        """
-        return copy.copy(self._choices.chosen["lazy_mode"])
-
-    @lazy_mode.setter
-    def lazy_mode(self, value: table_modes.LazyMode) -> None:
-        value = table_modes.check_lazy_mode(value)
-        if self._state is not None:
-            table_modes.check_same_catch_up(value, self.lazy_mode, self._state)
-        self._choose("lazy_mode", value)
+        """,
+    )
 
     def exclude_from_weight_decay(
         self,
@@ -266,6 +263,8 @@ class KerasOptimizer(keras.optimizers.Optimizer):
 
     def _choose(self, option: str, choice: Any) -> None:
         """Stores a choice by variable, which a built optimizer also applies."""
+        if option == "lazy_mode" and self._state is not None:
+            table_modes.check_same_catch_up(choice, self.lazy_mode, self._state)
         choices = self._choices.replace(option, choice)
         if self.built:
             choices = choices.resolve(self, self._trainable_variables)
@@ -335,9 +334,8 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             self._apply_choice(self._choices, option)
         spec = self._builder.spec
         input_axes = self._input_axes(variables)
-        forms = self._builder.forms(
-            *(self._choices.values["row_wise"], input_axes, catch_up)
-        )
+        row_wise = self._choices.values["row_wise"]
+        forms = self._builder.forms(row_wise, input_axes, catch_up)
         slots = self._builder.slots(forms)
         # A subclass may read Keras' lists; a slot that is left out has none.
         for slot in self._spec.slots_of_forms:
@@ -345,8 +343,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
                 setattr(self, slot.keras_list, slots.get(slot.name, []))
         shared = {x.name: self._builder.shared(x) for x in spec.shared}
         self._add_own_state()
-        if self.master_weights:
-            self._masters = self._builder.masters()
+        masters = self._builder.masters() if self.master_weights else ()
         since, coasts = self._builder.waiting_rows(catch_up)
         copies = self._builder.working_copies()
         self._unsaved.working_copies = copies
@@ -362,7 +359,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             built_slots=slots,
             accumulators=getattr(self, "_accumulated_gradients", ()),
             averages=getattr(self, "_model_variables_moving_average", ()),
-            masters=self._masters,
+            masters=masters,
             since=since,
             coasting=coasts,
             shared=shared,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.functional.checks import require
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state import patterns
@@ -38,21 +39,23 @@ def _is_mode(value: Any) -> bool:
     )
 
 
-def check_lazy_mode(lazy_mode: Any) -> Mode | list[str] | dict[str, Mode]:
+def check_lazy_mode(
+    name: str, lazy_mode: Any
+) -> Mode | list[str] | dict[str, Mode]:
     """Returns a copy; raises a ValueError unless it is a `LazyMode`."""
     if _is_mode(lazy_mode):
         return lazy_mode if isinstance(lazy_mode, str) else bool(lazy_mode)
     if isinstance(lazy_mode, Mapping):
-        patterns.check("lazy_mode", lazy_mode, "keys")
+        patterns.check(name, lazy_mode, "keys")
         for pattern, mode in lazy_mode.items():
             if not _is_mode(mode):
                 raise ValueError(
-                    f"`lazy_mode[{pattern!r}]` must be True, False or "
+                    f"`{name}[{pattern!r}]` must be True, False or "
                     f"{CATCH_UP!r}. Received: {mode!r}"
                 )
-        return {pattern: check_lazy_mode(x) for pattern, x in lazy_mode.items()}
+        return {k: check_lazy_mode(name, x) for k, x in lazy_mode.items()}
     return patterns.as_list(
-        "lazy_mode",
+        name,
         lazy_mode,
         f"True, False, {CATCH_UP!r}, a list of regular expressions for the "
         "tables' paths, or a dictionary of such expressions and modes",
@@ -61,18 +64,15 @@ def check_lazy_mode(lazy_mode: Any) -> Mode | list[str] | dict[str, Mode]:
 
 def check_not_lazy(spec: RuleSpec, name: str, lazy_mode: Any) -> None:
     """Raises a ValueError if tables of an optimizer are lazy that can't be."""
-    if lazy_mode:
-        reason = "the step of each row depends on the whole table"
-        if spec.average is not None:
-            reason = (
-                "every step moves every row and averages it, whether it occurs "
-                "or not. For averages of embedding rows take another optimizer "
-                "with `use_ema=True`"
-            )
-        raise ValueError(
-            f"`{name}` must be False for {spec.class_name}: {reason}. "
-            f"Received: {name}={lazy_mode!r}"
+    reason = "the step of each row depends on the whole table"
+    if spec.average is not None:
+        reason = (
+            "every step moves every row and averages it, whether it occurs or "
+            "not. For averages of embedding rows take another optimizer with "
+            "`use_ema=True`"
         )
+    allowed = f"False for {spec.class_name}: {reason}"
+    require(not lazy_mode, name, lazy_mode, allowed)
 
 
 def without_lazy(lazy_mode: LazyMode) -> LazyMode:
@@ -161,12 +161,12 @@ def _why_no_rows(variable: Variable) -> str | None:
     return "is complex" if tf.as_dtype(variable.dtype).is_complex else None
 
 
-def check_row_wise(row_wise: Any) -> bool | list[str]:
+def check_row_wise(name: str, row_wise: Any) -> bool | list[str]:
     """Returns a copy; raises a ValueError unless it is a `RowWise`."""
     if isinstance(row_wise, (bool, np.bool_)):
         return bool(row_wise)
     return patterns.as_list(
-        "row_wise",
+        name,
         row_wise,
         "True, False or a list of regular expressions for the tables' paths",
     )
