@@ -9,7 +9,6 @@ Where the average is computed, the value can be computed again.
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Flag, Scalar
-from tf_opt.python.keras_internals import Variable, tf_variable
+from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import (
     OptimizerState,
     PerVariable,
@@ -45,29 +44,23 @@ class Swap:
             if average is not None
         ]
         # While averages are swapped in, the variable with the narrower type
-        # holds a rounded value. Here are the values of variables and averages
-        # that were rounded, or None for values that were not.
-        self._exact: list[tuple[tf.Tensor | None, tf.Tensor | None]] = [
-            (None, None)
-        ] * len(self._pairs)
+        # holds a rounded value. Here are the exact values of such pairs.
+        self._exact: dict[int, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def swap_in(self) -> None:
         """Puts the averages in the variables' place."""
         for k, (variable, average) in enumerate(self._pairs):
             value = tf.convert_to_tensor(variable)
             mean = tf.convert_to_tensor(average)
-            self._exact[k] = (
-                _unless_exact(value, tf_variable(average).dtype),
-                _unless_exact(mean, value.dtype),
-            )
+            if value.dtype != mean.dtype:
+                self._exact[k] = (value, mean)
             access.assign(variable, mean)
             access.assign(average, value)
 
     def swap_out(self) -> None:
         """Restores the variables."""
-        for (variable, average), (value, mean) in zip(
-            self._pairs, self._exact, strict=True
-        ):
+        for k, (variable, average) in enumerate(self._pairs):
+            value, mean = self._exact.get(k, (None, None))
             value = _restored(value, average)
             mean = _restored(mean, variable)
             access.assign(variable, value)
@@ -162,11 +155,6 @@ def begin(settings: Settings, state: OptimizerState) -> None:
                 access.assign(slot, weight.value)
 
 
-def _unless_exact(value: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
-    """Returns the value to keep, or None if it already has the type."""
-    return None if value.dtype == dtype else value
-
-
 def _restored(exact: tf.Tensor | None, variable: Variable) -> tf.Tensor:
     """Returns the exact value, except where the variable has changed since."""
     stored = tf.convert_to_tensor(variable)
@@ -218,26 +206,6 @@ def forbid_step(iterations: keras.Variable) -> Iterator[Flag]:
     check = tf.debugging.Assert(may_step, [message])
     with tf.control_dependencies([check]):
         yield True
-
-
-def raise_no_step_ran() -> None:
-    """Raises a RuntimeError after `fit`: inside XLA its steps raised none."""
-    raise RuntimeError(
-        "No step ran, because the average is in the variables' place. Call "
-        "`optimizer.swap_out_average()` first, or pass "
-        "`tf_opt.callbacks.SwapAveragedWeights()` to `fit`."
-    )
-
-
-def warn_of_weights(class_name: str) -> None:
-    """Warns that `fit` leaves a model its weights instead of the average."""
-    warnings.warn(
-        f"The model has the weights of {class_name}'s training steps, not "
-        "their average, which is better. Pass `callbacks=[tf_opt.callbacks."
-        "SwapAveragedWeights()]` to `fit`, or call "
-        "`optimizer.swap_in_average()`.",
-        stacklevel=4,
-    )
 
 
 def overwrite_variables(

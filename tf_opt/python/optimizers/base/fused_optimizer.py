@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -196,12 +197,23 @@ class FusedOptimizer(KerasOptimizer):
             self._bring_up_to_date()
         if self.average_is_swapped_in:
             if not self._is_swapped_after_fit:
-                averages.raise_no_step_ran()
+                # Inside XLA the steps raised no error.
+                raise RuntimeError(
+                    "No step ran, because the average is in the variables' "
+                    "place. Call `optimizer.swap_out_average()` first, or pass "
+                    "`tf_opt.callbacks.SwapAveragedWeights()` to `fit`."
+                )
             self.swap_out_average()
         if self.use_ema and self._state is not None:
             averages.overwrite_variables(self._state, var_list)
         elif self._leaves_no_average and not self._is_swapped_after_fit:
-            averages.warn_of_weights(type(self).__name__)
+            warnings.warn(
+                f"The model has the weights of {type(self).__name__}'s "
+                "training steps, not their average, which is better. Pass "
+                "`callbacks=[tf_opt.callbacks.SwapAveragedWeights()]` to "
+                "`fit`, or call `optimizer.swap_in_average()`.",
+                stacklevel=3,
+            )
         self._is_swapped_after_fit = False
 
     @property
