@@ -320,10 +320,9 @@ def _own_variables(optimizer: Optimizer) -> list[keras.Variable]:
         return variables[: len(variables) - of_inner]
     if isinstance(optimizer, FusedOptimizer):
         others = saving.separate_keys(optimizer._state)
-        variables = [x for x in variables if id(x) not in others]
     else:
-        unused = keras_internals.unused_variables_of(optimizer)
-        variables = [x for x in variables if id(x) not in unused]
+        others = keras_internals.unused_variables_of(optimizer)
+    variables = [x for x in variables if id(x) not in others]
     missing = keras_internals.missing_variable_of(optimizer)
     return variables if missing is None else [*variables, missing]
 

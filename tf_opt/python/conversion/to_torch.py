@@ -89,9 +89,9 @@ def to_torch(
     name, counterpart = _counterpart_of(optimizer)
     _check_features(getattr(torch.optim, name), counterpart, optimizer)
     optimizer.catch_up()
-    names = list(variables) if isinstance(variables, Mapping) else None
+    names = None
     if isinstance(variables, Mapping):
-        variables = list(variables.values())
+        names, variables = list(variables), list(variables.values())
     indices = _indices(optimizer, variables)
     groups = _groups(name, optimizer, indices)
     if names is not None:
