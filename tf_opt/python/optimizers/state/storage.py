@@ -8,6 +8,7 @@ variable isn't the rounded master weight, the variable counts.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Literal, get_args
 
 import keras
@@ -57,23 +58,20 @@ def standard_state_dtype(dtype: Any) -> str | None:
     return name
 
 
+@dataclasses.dataclass(frozen=True)
 class Rounding:
     """The rounding of one step, in the composed implementation.
 
     Moments and averages of 16 bits are rounded at random, and variables if
-    `stochastic_rounding` is true. `seed` is that of the random bits.
+    `variables_at_random` is true. `seed` is that of the random bits.
     """
 
-    def __init__(
-        self,
-        seed: int | None,
-        stochastic_rounding: bool,
-        state: OptimizerState,
-    ) -> None:
-        self._seed = seed
-        self._variables_at_random = stochastic_rounding
-        self._state = state
-        self._once = arithmetic.OncePerGraph()
+    seed: int | None
+    variables_at_random: bool
+    state: OptimizerState
+    _once: arithmetic.OncePerGraph = dataclasses.field(
+        default_factory=arithmetic.OncePerGraph, init=False
+    )
 
     def __call__(
         self,
@@ -91,17 +89,17 @@ class Rounding:
         is_state = (
             stream % stochastic_rounding.COASTING >= stochastic_rounding.AVERAGE
         )
-        at_random = is_state or self._variables_at_random
+        at_random = is_state or self.variables_at_random
         if not (at_random and storage_rounding.is_16_bit(dtype)):
             return tf.cast(value, dtype)
         step_key = self._once(
             "key",
             lambda: stochastic_rounding.key_of_step(
-                self._seed, access.as_number(self._state.iterations)
+                self.seed, access.as_number(self.state.iterations)
             ),
         )
         key = stochastic_rounding.key_of_stream(step_key, index, stream)
-        shape = self._state.variables[index].shape
+        shape = self.state.variables[index].shape
         bits = stochastic_rounding.bits_of(key, shape, rows)
         return storage_rounding.at_random(value, dtype, bits)
 

@@ -51,15 +51,14 @@ def catch_up(
         factors = frames.factors_of(context, bucket)
         own = None if rows is None else [rows[i] for i in bucket.positions]
         frame = frames.Frame(enabled=enabled, update=False)
-        step = frames.BucketStep(bucket, (), frame, factors, scalars)
         with bucket.on_device(state), tf.control_dependencies(checks):
             if not bucket.runs_op:
+                step = frames.BucketStep(bucket, (), frame, factors, scalars)
                 Composed(context).catch_up(step, own)
                 continue
-            step = step._replace(
-                bucket=bucket._replace(lazy=rows is not None),
-                grads=_no_slices(bucket),
-            )
+            grads = _no_slices(bucket)
+            bucket = bucket._replace(lazy=rows is not None)
+            step = frames.BucketStep(bucket, grads, frame, factors, scalars)
             op = launch(context, step, own or ())
         if op is not None:
             ops.append(op)
@@ -108,9 +107,8 @@ class UpToDateReads:
         variables: Sequence[Variable],
     ) -> None:
         """Warns, once, if a step has gradients of other tables that wait."""
-        if self._are_all:
-            return
-        if state.spec.waits_in_place and not settings.decays:
+        stay = state.spec.waits_in_place and not settings.decays
+        if self._are_all or stay:
             return
         others = [
             variable

@@ -217,11 +217,17 @@ class Composed:
     def _read(
         self, step: BucketStep, i: int, part: _Part, rule: UpdateRule
     ) -> _Operand:
-        """Reads the bucket's i-th variable, or rows of it, and its slots."""
+        """Reads the bucket's i-th variable, or rows of it, and its slots.
+
+        Of a stack it reads only the layer that the step needs.
+        """
         index, rows = step.bucket.indices[i], part.rows
         weight = Weight(self._state, index, step.bucket.variables[i], rows)
-        slots = self._state.slots_of(index)
-        old_slots = rule.read_slots(slots, rows, step.scalars)
+        slots = zip(self._state.slots_of(index), rule.spec.slots, strict=True)
+        old_slots = [
+            access.read_rows(slot, rows, step.scalars.get(x.layer_input))
+            for slot, x in slots
+        ]
         return _Operand(index, weight, part, old_slots)
 
     def _store(
@@ -237,22 +243,21 @@ class Composed:
         value, *slot_values = new
         changes = part.changes(weight.stored, enabled)
         weight.write(value, changes, self._rounding)
-        rounded = [
-            tf.cast(new, old.dtype)
-            if rule.spec.slots[k].rounded_to_nearest
-            else self._rounding(
-                index, FIRST_SLOT + k, new, old.dtype, part.rows
-            )
-            for k, (new, old) in enumerate(
-                zip(slot_values, old_slots, strict=True)
-            )
-        ]
-        new_slots = [
-            choose(part.changes(old, enabled), new, old)
-            for new, old in zip(rounded, old_slots, strict=True)
-        ]
         slots = self._state.slots_of(index)
-        rule.write_slots(slots, new_slots, part.rows, step.scalars)
+        for k, (slot, spec, old_value, new_value) in enumerate(
+            zip(slots, rule.spec.slots, old_slots, slot_values, strict=True)
+        ):
+            dtype, stream = old_value.dtype, FIRST_SLOT + k
+            if spec.rounded_to_nearest:
+                rounded = tf.cast(new_value, dtype)
+            else:
+                rounded = self._rounding(
+                    index, stream, new_value, dtype, part.rows
+                )
+            changes = part.changes(old_value, enabled)
+            stored = choose(changes, rounded, old_value)
+            layer = step.scalars.get(spec.layer_input)
+            access.write_rows(slot, part.rows, stored, layer)
 
     def _updates_in_place(
         self, step: BucketStep, rule: UpdateRule, apply: rule_function.Update

@@ -51,7 +51,7 @@ class StepContext(NamedTuple):
         """Returns the context of a step outside of `PlanKeeper.of_step`."""
         rule, settings, state, _ = self
         plan = make(rule, settings, state, variables, are_sparse)
-        return self._replace(plan=plan)
+        return StepContext(rule, settings, state, plan)
 
     def scalars(self) -> Scalars:
         """Returns the step's scalars."""

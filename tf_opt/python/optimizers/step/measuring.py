@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import measure as composed
 from tf_opt.python.functional import slices, step_frame
-from tf_opt.python.functional.arithmetic import Flag, Scalar, cond
+from tf_opt.python.functional.arithmetic import Flag, Scalar, cond, of_rows
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import calls
@@ -130,8 +130,7 @@ def _sums_of_rows(
     sums = step_frame.accumulate(
         access.read_rows(accumulator, rows), merged.values, scale
     )
-    has = tf.reshape(has, [-1] + [1] * (sums.shape.rank - 1))
-    return tf.where(has, sums, tf.zeros_like(sums))
+    return tf.where(of_rows(has, sums), sums, tf.zeros_like(sums))
 
 
 def _composed(

@@ -272,15 +272,12 @@ class _Planner:
         if lazy:
             return True, lazy
         # Where no other row changes, composed steps are lazy, too.
-        form = self._state.forms[index]
-        sparse = self._only_rows_change or self._can_run(form, variable)
-        return sparse, self._only_rows_change
-
-    def _can_run(self, form: Form, variable: tf.Variable) -> bool:
-        op, dtype, device = self._ops[form], variable.dtype, variable.device
-        return not self._composed and (
-            dispatch.obstacle_to(op and op.name, dtype, device) is None
-        )
+        if self._composed or self._only_rows_change:
+            return self._only_rows_change, self._only_rows_change
+        op, where = self._ops[self._state.forms[index]], variable.device
+        name = op and op.name
+        can_run = dispatch.obstacle_to(name, variable.dtype, where) is None
+        return can_run, False
 
     def bucket(
         self,

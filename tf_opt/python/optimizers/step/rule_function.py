@@ -42,12 +42,7 @@ _PROCESS = os.getpid()
 
 def bind(spec: RuleSpec, numbers: Mapping[str, Any]) -> Update:
     """Returns the update of one step, as a `KeptRule` in eager steps."""
-    return KeptRule(spec, numbers) if _may_call() else spec.bind(**numbers)
-
-
-def _may_call() -> bool:
-    """Whether the rule may run as a function instead of op by op."""
-    return (
+    may_call = (
         tf.executing_eagerly()
         and not tf.config.functions_run_eagerly()
         and os.getpid() == _PROCESS
@@ -55,6 +50,7 @@ def _may_call() -> bool:
         # Callbacks want to see each op of the rule.
         and not has_op_callbacks()
     )
+    return KeptRule(spec, numbers) if may_call else spec.bind(**numbers)
 
 
 class KeptRule:
@@ -154,6 +150,9 @@ def _function(
     """
     gradient_dtype, *own_dtypes = dtypes
 
+    def read(handle: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+
     def update(
         vector: tf.Tensor, gradient: tf.Tensor, *operands: tf.Tensor
     ) -> Sequence[tf.Tensor]:
@@ -167,7 +166,7 @@ def _function(
                 **dict(zip(names, numbers, strict=True)), **dict(modes)
             )
             variable, *slots = (
-                map(_read, operands, own_dtypes) if in_place else operands
+                map(read, operands, own_dtypes) if in_place else operands
             )
             updated = apply(
                 variable, gradient, slots, weight_decay if decays else 0.0
@@ -198,7 +197,3 @@ def _function(
         ],
         in_one_thread="CPU" in device,
     )
-
-
-def _read(handle: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)

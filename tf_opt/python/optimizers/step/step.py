@@ -57,6 +57,10 @@ class Step:
         self._grads = grads
         self._variables = variables
         self._may_step = may_step
+        # Replicas that accumulate don't launch the op.
+        self._accumulates_in_replicas = accumulates_in_replicas(
+            context.settings, context.state
+        )
         self._constrained = [x for x in variables if x.constraint is not None]
         # A graph's ops that find what is wrong, and launches: the ops that
         # later ops wait for.
@@ -88,7 +92,7 @@ class Step:
             return transfer.with_sums(
                 self._context, grads, self._run_where_state_is
             )
-        if accumulates_in_replicas(settings, state):
+        if self._accumulates_in_replicas:
             enabled = self._run_in_replicas(grads)
         else:
             if access.in_several_replicas():
@@ -120,8 +124,7 @@ class Step:
         if self._awaited:
             with self._after_awaited():
                 grads = list(map(gradients.identity, grads))
-        # Replicas that accumulate don't launch the op.
-        launches = not accumulates_in_replicas(settings, state)
+        launches = not self._accumulates_in_replicas
         converted: list[Any] = [None] * len(grads)
         for bucket in plan.buckets:
             for i in bucket.positions:

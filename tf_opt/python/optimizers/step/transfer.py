@@ -216,31 +216,24 @@ def _move(
 ) -> None:
     """Assigns a part of a variable's value to others."""
 
-    def move_all() -> None:
+    def move(rows: tf.Tensor | None) -> None:
         with tf.device(source.device):
-            value = tf.raw_ops.ReadVariableOp(
-                resource=source.handle, dtype=source.dtype
-            )
+            of_source = {"resource": source.handle, "dtype": source.dtype}
+            if rows is None:
+                value = tf.raw_ops.ReadVariableOp(**of_source)
+            else:
+                own = tf.identity(rows)
+                value = tf.raw_ops.ResourceGather(**of_source, indices=own)
         for target in targets:
             with tf.device(target.device):
-                tf.raw_ops.AssignVariableOp(
-                    resource=target.handle, value=tf.identity(value)
-                )
-
-    def move_rows() -> None:
-        with tf.device(source.device):
-            values = tf.raw_ops.ResourceGather(
-                resource=source.handle,
-                indices=tf.identity(part.rows),
-                dtype=source.dtype,
-            )
-        for target in targets:
-            with tf.device(target.device):
-                tf.raw_ops.ResourceScatterUpdate(
-                    resource=target.handle,
-                    indices=tf.identity(part.rows),
-                    updates=tf.identity(values),
-                )
+                new, handle = tf.identity(value), target.handle
+                if rows is None:
+                    tf.raw_ops.AssignVariableOp(resource=handle, value=new)
+                else:
+                    tf.raw_ops.ResourceScatterUpdate(
+                        resource=handle, indices=tf.identity(rows), updates=new
+                    )
 
     if targets:
-        cond(part.rows is None or part.moves_all, move_all, move_rows)
+        moves_all = part.rows is None or part.moves_all
+        cond(moves_all, lambda: move(None), lambda: move(part.rows))

@@ -128,38 +128,6 @@ class UpdateRule:
             shared.append((self.shared[each.name], value))
         return averages + shared
 
-    # ---- Slots. ----
-
-    def read_slots(
-        self,
-        slots: Sequence[Variable],
-        rows: tf.Tensor | None,
-        scalars: Scalars,
-    ) -> list[tf.Tensor]:
-        """Reads the slots of one variable for the functional rule.
-
-        Of a stack it reads only the layer that the step needs. If `rows` isn't
-        None, only these rows of the variable are updated.
-        """
-        return [
-            access.read_rows(slot, rows, scalars.get(spec.layer_input))
-            for slot, spec in zip(slots, self.spec.slots, strict=True)
-        ]
-
-    def write_slots(
-        self,
-        slots: Sequence[Variable],
-        values: Sequence[tf.Tensor],
-        rows: tf.Tensor | None,
-        scalars: Scalars,
-    ) -> None:
-        """Assigns the values that the functional rule returned."""
-        for slot, value, spec in zip(
-            slots, values, self.spec.slots, strict=True
-        ):
-            layer = scalars.get(spec.layer_input)
-            access.write_rows(slot, rows, value, layer)
-
     def _others_start(
         self,
         scalars: Scalars,

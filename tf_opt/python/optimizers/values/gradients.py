@@ -277,8 +277,8 @@ def check_when_run(
             text = f"The gradient of `{path_of(variable)}` must have its shape,"
             message = [text, expected, "Received:", received]
             checks = [(_are_equal(received, expected), message)]
-    asserts = [tf.debugging.Assert(*check) for check in checks]
-    return [] if tf.executing_eagerly() else asserts
+    asserts = (tf.debugging.Assert(*check) for check in checks)
+    return [x for x in asserts if x is not None] if checks else []
 
 
 def _checks_of_slices(
