@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tf_opt.python.optimizers.base.arguments import is_fixed
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state import table_modes
 
@@ -34,7 +33,7 @@ def check(
         if received != value and (received or value):
             advice = (
                 "It can't be changed once the optimizer is built"
-                if optimizer.built and is_fixed(optimizer, name)
+                if optimizer.built and name in optimizer._fixed
                 else "If other results are fine, assign "
                 f"`optimizer.{name} = {value!r}` first"
             )

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.dispatch import IMPLEMENTATIONS, Implementation
+from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
 from tf_opt.python.optimizers.state import placement, table_modes
@@ -181,15 +182,13 @@ def check(
             )
 
 
-def is_fixed(optimizer: keras.optimizers.Optimizer, name: str) -> bool:
-    """Returns whether an argument can't change once there is a state.
+def fixed(spec: RuleSpec, own: Sequence[str]) -> frozenset[str]:
+    """Returns the arguments that can't change once there is a state.
 
-    So are those that only the state depends on, and no step.
+    Of a class's own arguments, these are those that no step reads.
     """
-    slots = optimizer._spec.slots
-    of_state = set(optimizer._own_arguments) - {*optimizer._spec.arguments}
-    of_state -= {slot.needed_by for slot in slots}
-    return name in _FIXED or name in of_state | {slot.first for slot in slots}
+    of_state = {*own} - {*spec.arguments} - {x.needed_by for x in spec.slots}
+    return frozenset((*_FIXED, *of_state, *(x.first for x in spec.slots)))
 
 
 def check_fits_state(
@@ -210,7 +209,7 @@ def check_fits_state(
         "gradient_accumulation_steps": bool(state.accumulators),
     }
     problem = None
-    if is_fixed(optimizer, name):
+    if name in optimizer._fixed:
         problem = "be changed" if value != old else None
     elif not has_state.get(name, True) and not is_off(value):
         problem = "begin"

@@ -18,14 +18,7 @@ import keras
 
 from tf_opt.python import keras_internals
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.optimizers.base import docstrings
-from tf_opt.python.optimizers.base.arguments import (
-    COMMON_CHECKS,
-    Check,
-    KerasArguments,
-    Options,
-    SavedChoices,
-)
+from tf_opt.python.optimizers.base import arguments, docstrings
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.values import validation
@@ -54,8 +47,13 @@ def optimizer(
 
     def define(cls: Optimizer) -> Optimizer:
         cls._spec = spec
-        cls._checks = {**COMMON_CHECKS, **_checks_of(spec), **cls._own_checks}
+        cls._checks = {
+            **arguments.COMMON_CHECKS,
+            **_checks_of(spec),
+            **cls._own_checks,
+        }
         _make_constructor(cls, keras_class)
+        cls._fixed = arguments.fixed(spec, cls._own_arguments)
         if keras_class is not None:
             COUNTERPARTS[keras_class] = cls, keras_arguments
         docstrings.complete_class(cls)
@@ -66,9 +64,9 @@ def optimizer(
     return define
 
 
-def _checks_of(spec: RuleSpec) -> dict[str, Check]:
+def _checks_of(spec: RuleSpec) -> dict[str, arguments.Check]:
     """Returns the checks of a class's own arguments, by name."""
-    checks: dict[str, Check] = {
+    checks: dict[str, arguments.Check] = {
         x.name: functools.partial(validation.check_number, number=x)
         for x in spec.hyperparameters
     }
@@ -93,7 +91,7 @@ def _make_constructor(cls: type, keras_class: type | None) -> None:
     common = inspect.signature(KerasOptimizer.__init__).parameters
     of_keras = [
         common[name] if keras_class else common[name].replace(kind=keyword)
-        for name in KerasArguments.__annotations__
+        for name in arguments.KerasArguments.__annotations__
         if name not in declared.parameters
     ]
     signature = declared.replace(
@@ -102,8 +100,8 @@ def _make_constructor(cls: type, keras_class: type | None) -> None:
             *(of_keras if keras_class else ()),
             *(parameter for parameter in own if parameter.kind == keyword),
             *(() if keras_class else of_keras),
-            *(common[name] for name in Options.__annotations__),
-            *(common[name] for name in SavedChoices.__annotations__),
+            *(common[name] for name in arguments.Options.__annotations__),
+            *(common[name] for name in arguments.SavedChoices.__annotations__),
         ]
     )
 
@@ -147,5 +145,5 @@ def _make_constructor(cls: type, keras_class: type | None) -> None:
         parameter.name
         for parameter in own[1:]
         if parameter.name
-        not in ("learning_rate", *KerasArguments.__annotations__)
+        not in ("learning_rate", *arguments.KerasArguments.__annotations__)
     )

@@ -50,11 +50,13 @@ def choice(option: str, check: Callable[[str, Any], Any], doc: str) -> Any:
 class KerasOptimizer(keras.optimizers.Optimizer):
     """Base class: what an optimizer has. `FusedOptimizer` is what it does."""
 
-    # The rule, the checks of all arguments, and the class's own arguments
-    # besides the learning rate. (base/definition.py sets these.)
+    # The rule, the checks of all arguments, the class's own arguments besides
+    # the learning rate, and those that can't change once there is a state.
+    # (base/definition.py sets these.)
     _spec: RuleSpec
     _checks: Mapping[str, arguments.Check] = arguments.COMMON_CHECKS
     _own_arguments: tuple[str, ...] = ()
+    _fixed: frozenset[str] = frozenset()
     # Checks that aren't the rule's, and arguments that users should give, with
     # what the class does without.
     _own_checks: Mapping[str, arguments.Check] = {}
