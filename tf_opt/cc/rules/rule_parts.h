@@ -13,7 +13,7 @@ namespace tf_opt {
 
 // Base of a rule, the update of one element: what a description, the engines
 // and the loops ask it. A rule that differs declares its own constant. The
-// description is defined behind the rule: RuleBase<struct Foo, ...> declares it.
+// description follows the rule, so that RuleBase<struct Foo, ...> declares it.
 template <typename Description_, typename V, typename Scalars_, int kSlots_>
 struct RuleBase {
   using Description = Description_;
