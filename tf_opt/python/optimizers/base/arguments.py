@@ -16,6 +16,7 @@ from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
 from tf_opt.python.optimizers.state import placement, table_modes
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import (
     StateDtype,
     standard_state_dtype,
@@ -192,14 +193,16 @@ def fixed(spec: RuleSpec, own: Sequence[str]) -> frozenset[str]:
 
 
 def check_fits_state(
-    optimizer: keras.optimizers.Optimizer, name: str, old: Any, value: Any
+    optimizer: keras.optimizers.Optimizer,
+    state: OptimizerState,
+    name: str,
+    value: Any,
 ) -> None:
     """Raises a ValueError if an optimizer's state needs another value.
 
     An option that was built with its state may be switched off and on again.
     """
-    spec, state = optimizer._spec, optimizer._state
-    optional = spec.optional_slots
+    old, optional = getattr(optimizer, name), optimizer._spec.optional_slots
     of_slots = {
         slot.needed_by: slot.name in state.built_slots for slot in optional
     }

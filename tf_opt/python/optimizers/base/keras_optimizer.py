@@ -143,8 +143,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         value = arguments.standard(self._checks, name, value)
         is_option = self._state and name[0] != "_" and hasattr(self, name)
         if is_option:
-            old = getattr(self, name)
-            arguments.check_fits_state(self, name, old, value)
+            arguments.check_fits_state(self, self._state, name, value)
         arguments.check(self, self._checks, name, value)
         if name in self._checks and isinstance(value, Variable):
             # It stands for a number; Keras would track it as state. TensorFlow

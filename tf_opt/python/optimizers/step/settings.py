@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple, get_args
 
@@ -22,8 +21,7 @@ from tf_opt.python.optimizers.values.gradients import Gradient
 class Settings(NamedTuple):
     """The options of a step, read from the optimizer when the step begins.
 
-    Those that aren't described here are arguments of the optimizer, which come
-    first.
+    Those that aren't described here are arguments of the optimizer.
 
     Attributes:
         learning_rate: Returns the learning rate.
@@ -76,7 +74,16 @@ class Settings(NamedTuple):
         if not is_scaled:
             gradient_scale = _inverse_scale(optimizer.loss_scale_factor)
         return cls(
-            *_arguments_of(optimizer),
+            implementation=optimizer.implementation,
+            weight_decay=optimizer.weight_decay,
+            use_ema=optimizer.use_ema,
+            ema_momentum=optimizer.ema_momentum,
+            ema_overwrite_frequency=optimizer.ema_overwrite_frequency,
+            track_gradient_norm=optimizer.track_gradient_norm,
+            master_weights=optimizer.master_weights,
+            stochastic_rounding=optimizer.stochastic_rounding,
+            seed=optimizer.seed,
+            state_dtype=optimizer.state_dtype,
             learning_rate=lambda: optimizer.learning_rate,
             clipnorm=_clip_bound(optimizer.clipnorm),
             clipvalue=_clip_bound(optimizer.clipvalue),
@@ -118,10 +125,6 @@ class Settings(NamedTuple):
     def rounding(self, state: OptimizerState) -> Rounding:
         """Returns the rounding of one step."""
         return Rounding(self.seed, self.stochastic_rounding, state)
-
-
-# The fields up to `state_dtype`.
-_arguments_of = operator.attrgetter(*Settings._fields[:10])
 
 
 def needs_bits(options: Settings | keras.optimizers.Optimizer) -> bool:
