@@ -15,6 +15,7 @@ import contenders
 import gradients
 import measure
 import memory_floor
+import plots
 import results
 import run
 import shapes
@@ -156,6 +157,15 @@ def test_quick_run_writes_a_table_a_csv_and_a_picture(
     run.main([*options, f"--redraw={table}"])
     assert picture.read_bytes()[1:4] == b"PNG"
     assert Results.from_csv(text).to_csv() == text
+
+
+def test_a_run_without_the_optimizer_to_draw_has_a_picture(tmp_path) -> None:
+    measured = measure.Measurement([1.0])
+    row = results.row("mlp", "sgd", variants.TF_OPT, measured)
+    picture = tmp_path / "picture.png"
+    suite = suites.SUITES[suites.DEFAULT]
+    plots.save(suite, Results("", "", "", [row]), picture)
+    assert picture.read_bytes()[1:4] == b"PNG"
 
 
 def test_unknown_workloads_are_an_error() -> None:
