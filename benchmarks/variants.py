@@ -212,14 +212,19 @@ OPTIMIZERS: dict[str, Variant] = {
 }
 
 
-def _whole(title: str, name: str = "", **variant: Any) -> Variant:
+def _whole(
+    title: str,
+    name: str = "",
+    own_options: dict[str, Any] | None = None,
+    **variant: Any,
+) -> Variant:
     """An optimizer without an op, which needs sums over a variable."""
     return Variant(
         title,
         name or title,
         **{
             "arguments": {"learning_rate": 1e-3},
-            "own_arguments": {"implementation": "auto"},
+            "own_arguments": {"implementation": "auto", **(own_options or {})},
             "contenders": (
                 *(TF_OPT, TF_OPT_EAGER, TF_OPT_XLA),
                 *(KERAS, KERAS_EAGER, KERAS_XLA),
@@ -248,22 +253,21 @@ MATRICES: dict[str, Variant] = {
     "muon-bfloat16": _whole(
         "Muon, products in bfloat16",
         "Muon",
+        {"ns_bfloat16": True},
         arguments=_MUON,
-        own_arguments={"implementation": "auto", "ns_bfloat16": True},
         contenders=(TF_OPT, KERAS),
     ),
     # Keras' takes biases for matrices, and kernels of three axes for none.
     "muon-heads": _whole(
         "Muon",
-        arguments=_MUON,
-        own_arguments={
-            "implementation": "auto",
+        own_options={
             "matrix_axes": {
                 _variables(0, 2, 4): 1,
                 _variables(6): -1,
                 _variables(1, 3, 5): 0,
             },
         },
+        arguments=_MUON,
         contenders=(TF_OPT, KERAS),
         workloads=("bert-heads",),
     ),

@@ -154,6 +154,14 @@ def test_the_callback_evaluates_with_the_average(swap_on_epoch):
     swapped = model.evaluate(X, Y, callbacks=[swap], verbose=0)
     assert swapped == pytest.approx(expected, rel=1e-6)
     assert swapped != model.evaluate(X, Y, verbose=0)
+    # As does a prediction within an evaluation.
+    predicts = keras.callbacks.LambdaCallback(
+        on_test_batch_begin=lambda *_, **__: model.predict(
+            X, callbacks=[swap], verbose=0
+        )
+    )
+    within = model.evaluate(X, Y, callbacks=[swap, predicts], verbose=0)
+    assert within == swapped
     with model.optimizer.averaged_weights():
         expected = model.predict(X, verbose=0)
     swapped = model.predict(X, callbacks=[swap], verbose=0)

@@ -66,7 +66,7 @@ class SwapAveragedWeights(keras.callbacks.Callback):
         super().__init__()
         self.swap_on_epoch = swap_on_epoch
         # If this callback has swapped the average in, the phase at the end of
-        # which to swap it out: "epoch" or "evaluation".
+        # which to swap it out: "epoch", "test" or "predict".
         self._until: str | None = None
 
     def _optimizers(self) -> list[FusedOptimizer]:
@@ -122,12 +122,18 @@ class SwapAveragedWeights(keras.callbacks.Callback):
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Swaps the average in."""
-        self._swap_in("evaluation")
+        self._swap_in("test")
 
     def on_test_end(self, logs: Any = None) -> None:
         """Restores the weights."""
-        if self._until == "evaluation":
+        if self._until == "test":
             self._swap_out()
 
-    on_predict_begin = on_test_begin
-    on_predict_end = on_test_end
+    def on_predict_begin(self, logs: Any = None) -> None:
+        """Swaps the average in."""
+        self._swap_in("predict")
+
+    def on_predict_end(self, logs: Any = None) -> None:
+        """Restores the weights."""
+        if self._until == "predict":
+            self._swap_out()

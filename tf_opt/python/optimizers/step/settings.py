@@ -36,22 +36,22 @@ class Settings(NamedTuple):
     """
 
     implementation: str
+    learning_rate: Callable[[], Scalar]
     weight_decay: Number | None
+    clipnorm: Scalar | None
+    clipvalue: Scalar | None
+    global_clipnorm: Scalar | None
     use_ema: bool
     ema_momentum: Scalar
     ema_overwrite_frequency: int | None
+    gradient_scale: Scalar
+    micro_steps: int
+    skip_nonfinite: bool
     track_gradient_norm: bool
     master_weights: bool
     stochastic_rounding: bool
     seed: int | None
     state_dtype: str | None
-    learning_rate: Callable[[], Scalar]
-    clipnorm: Scalar | None
-    clipvalue: Scalar | None
-    global_clipnorm: Scalar | None
-    gradient_scale: Scalar
-    micro_steps: int
-    skip_nonfinite: bool
     update_one: Callable[[Variable, Gradient, Scalar], None]
     overrides_update_step: bool
     strategy: tf.distribute.Strategy
@@ -75,22 +75,22 @@ class Settings(NamedTuple):
             gradient_scale = _inverse_scale(optimizer.loss_scale_factor)
         return cls(
             implementation=optimizer.implementation,
+            learning_rate=lambda: optimizer.learning_rate,
             weight_decay=optimizer.weight_decay,
+            clipnorm=_clip_bound(optimizer.clipnorm),
+            clipvalue=_clip_bound(optimizer.clipvalue),
+            global_clipnorm=_clip_bound(optimizer.global_clipnorm),
             use_ema=optimizer.use_ema,
             ema_momentum=optimizer.ema_momentum,
             ema_overwrite_frequency=optimizer.ema_overwrite_frequency,
+            gradient_scale=gradient_scale,
+            micro_steps=optimizer.gradient_accumulation_steps or 1,
+            skip_nonfinite=optimizer.skip_nonfinite or is_scaled,
             track_gradient_norm=optimizer.track_gradient_norm,
             master_weights=optimizer.master_weights,
             stochastic_rounding=optimizer.stochastic_rounding,
             seed=optimizer.seed,
             state_dtype=optimizer.state_dtype,
-            learning_rate=lambda: optimizer.learning_rate,
-            clipnorm=_clip_bound(optimizer.clipnorm),
-            clipvalue=_clip_bound(optimizer.clipvalue),
-            global_clipnorm=_clip_bound(optimizer.global_clipnorm),
-            gradient_scale=gradient_scale,
-            micro_steps=optimizer.gradient_accumulation_steps or 1,
-            skip_nonfinite=optimizer.skip_nonfinite or is_scaled,
             strategy=strategy_of(optimizer),
             **how,
         )

@@ -278,7 +278,7 @@ def check_when_run(
             message = [text, expected, "Received:", received]
             checks = [(_are_equal(received, expected), message)]
     asserts = (tf.debugging.Assert(*check) for check in checks)
-    return [x for x in asserts if x is not None] if checks else []
+    return [x for x in asserts if x is not None]
 
 
 def _checks_of_slices(
