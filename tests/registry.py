@@ -145,26 +145,6 @@ class OptimizerUnderTest:
                 found[slot.name] = named
         return found
 
-    def torch(self, arguments: Arguments) -> tuple[str, Arguments] | None:
-        """PyTorch's class and arguments of a mode; None where it has none."""
-        if not hasattr(self.reference, "torch"):
-            return None
-        if not getattr(self.reference, "TORCH_DECOUPLES", False):
-            arguments = dict(arguments)
-            is_decoupled = arguments.pop("decoupled_weight_decay", True)
-            if is_decoupled and "weight_decay" in arguments:
-                return None
-        found = self.reference.torch(**arguments)
-        if found is None:
-            return None
-        name, theirs = found
-        if "beta_2" in theirs:
-            betas = theirs.pop("beta_1", 0.9), theirs.pop("beta_2")
-            theirs = {**theirs, "betas": betas}
-        if "epsilon" in theirs:
-            theirs["eps"] = theirs.pop("epsilon")
-        return name, theirs
-
 
 OPTIMIZERS = {
     name: OptimizerUnderTest(name, reference)

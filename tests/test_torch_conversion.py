@@ -9,9 +9,8 @@ import tensorflow as tf
 import tf_opt
 from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
 
-from registry import OPTIMIZERS
 from small_model import assert_close, look_up
-from torch_trajectory import TORCH_MODES
+from torch_trajectory import TORCH_MODES, in_torch
 
 torch = pytest.importorskip("torch")
 
@@ -88,7 +87,7 @@ START = [np.random.default_rng(9).normal(size=shape) + 2.0 for shape in SHAPES]
 
 @pytest.mark.parametrize(("name", "mode"), TORCH_MODES)
 def test_goes_on_there_and_back(name, mode):
-    torch_name, arguments = OPTIMIZERS[name].torch(OPTIMIZERS[name].modes[mode])
+    torch_name, arguments = in_torch(name, mode)
     make = grouped(torch_name, **arguments)
     theirs, halfway = torch_run(make, START, GRADIENTS[:STEPS])
     expected = torch_steps(theirs, GRADIENTS[STEPS:])
@@ -399,3 +398,7 @@ def test_pytorch_has_each_mode_or_one_value_of_it(name: str) -> None:
     taken = inspect.signature(getattr(torch.optim, name)).parameters
     modes = set(counterpart.cls._spec.modes)
     assert modes <= {*taken, *counterpart.fixed}
+
+
+def test_no_mode_is_left_out_because_to_torch_refuses_it():
+    assert len(TORCH_MODES) == 27

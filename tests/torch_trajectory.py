@@ -3,7 +3,9 @@
 import contextlib
 from collections.abc import Iterator
 
+import keras
 import numpy as np
+import tf_opt
 from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
 
 from registry import MODES, OPTIMIZERS, Arguments
@@ -15,12 +17,28 @@ SIZE = 16
 
 State = dict[str, np.ndarray]
 
+# PyTorch's class by the name of ours.
+_CLASSES = {x.cls.__name__: name for name, x in COUNTERPARTS.items()}
+
+
+def in_torch(name: str, mode: str) -> tuple[str, Arguments] | None:
+    """PyTorch's class and arguments of a mode; None where it has none."""
+    under_test = OPTIMIZERS[name]
+    variable = keras.Variable([1.0])
+    optimizer = under_test.make(LEARNING_RATE, **under_test.modes[mode])
+    optimizer.build([variable])
+    try:
+        (group,) = tf_opt.to_torch(optimizer, [variable])["param_groups"]
+    except (ImportError, ValueError):
+        return None
+    del group["params"], group["lr"]
+    if name == "AdamW":  # It has no other decay.
+        del group["decoupled_weight_decay"]
+    return _CLASSES[name], group
+
+
 # The (optimizer, mode) pairs that PyTorch has too.
-TORCH_MODES = [
-    (name, mode)
-    for name, mode in MODES
-    if OPTIMIZERS[name].torch(OPTIMIZERS[name].modes[mode])
-]
+TORCH_MODES = [x for x in MODES if x[0] in _CLASSES and in_torch(*x)]
 
 
 def initial_value(dtype: str) -> np.ndarray:
@@ -65,7 +83,7 @@ def torch_states(name: str, mode: str, dtype: str) -> State:
 
     under_test = OPTIMIZERS[name]
     arguments = under_test.modes[mode]
-    torch_name, torch_arguments = under_test.torch(arguments)
+    torch_name, torch_arguments = in_torch(name, mode)
     parameter = torch.nn.Parameter(torch.tensor(initial_value(dtype)))
     optimizer = getattr(torch.optim, torch_name)(
         [parameter], lr=LEARNING_RATE, foreach=False, **torch_arguments

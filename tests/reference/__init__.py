@@ -13,11 +13,6 @@ public API, whose defaults these are. It has:
 
 What isn't there has the value in parentheses:
 
-- `torch`: a function of a mode's arguments that returns the class in
-  `torch.optim` with the same numbers and its arguments, or None where it has no
-  such mode (PyTorch has no such class).
-- `TORCH_DECOUPLES`: whether that class also has a decoupled weight decay; then
-  `torch` takes `decoupled_weight_decay` (False).
 - `HAS_LAZY_MODE`: whether `lazy_mode` may be set (True).
 - `WEIGHT_DECAY`: its default (0).
 - `EXACT`: slots that always have the arithmetic type (none).

@@ -12,10 +12,6 @@ MODES = {
 THOROUGH = "l2_maximize"
 
 
-def torch(**arguments):
-    return "Adadelta", {"rho": 0.95, "epsilon": 1e-7, **arguments}
-
-
 def step(state, p, g, *, t, learning_rate, rho=0.95, epsilon=1e-7):
     a = rho * state["accumulated_grad"] + (1 - rho) * g * g
     d = state["accumulated_delta_var"]

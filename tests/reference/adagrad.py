@@ -33,13 +33,6 @@ MODES = {
 THOROUGH = "torch_l2_maximize"
 
 
-def torch(*, torch_epsilon=False, **arguments):
-    if not torch_epsilon or "row_wise" in arguments:
-        return None
-    arguments.setdefault("initial_accumulator_value", 0.1)
-    return "Adagrad", arguments
-
-
 def step(
     state,
     p,

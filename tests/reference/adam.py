@@ -31,22 +31,8 @@ MODES = {
     },
 }
 THOROUGH = "amsgrad_decoupled_maximize_epsilon_hat"
-TORCH_DECOUPLES = True
 # It would grow too much.
 TO_NEAREST = ("v_max",)
-
-
-def torch(
-    *,
-    weight_decay=0.0,
-    decoupled_weight_decay=True,
-    epsilon_hat=False,
-    **arguments,
-):
-    if epsilon_hat:
-        return None
-    name = "AdamW" if weight_decay and decoupled_weight_decay else "Adam"
-    return name, {"weight_decay": weight_decay, **arguments}
 
 
 def step(

@@ -24,10 +24,6 @@ MODES = {
 THOROUGH = "torch_l2_maximize"
 
 
-def torch(*, torch_epsilon=False, **arguments):
-    return ("Adamax", arguments) if torch_epsilon else None
-
-
 def step(
     state,
     p,

@@ -1,7 +1,5 @@
 """AdamW: Adam with a decay by default."""
 
-import functools
-
 from reference import adam
 
 MODES = {
@@ -14,9 +12,7 @@ MODES = {
     },
 }
 THOROUGH = "amsgrad_maximize"
-TORCH_DECOUPLES = True
 TO_NEAREST = adam.TO_NEAREST
 WEIGHT_DECAY = 0.01
 
-torch = functools.partial(adam.torch, weight_decay=WEIGHT_DECAY)
 step = adam.step

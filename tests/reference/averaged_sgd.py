@@ -26,10 +26,6 @@ HAS_LAZY_MODE = False
 PROPORTIONAL = {"lambd": 0.0}
 
 
-def torch(**arguments):
-    return "ASGD", arguments
-
-
 def step(state, p, g, *, t, learning_rate, lambd=1e-4, alpha=0.75, t0=1e6):
     # What the step before left.
     eta = learning_rate / (1 + lambd * learning_rate * (t - 1)) ** alpha

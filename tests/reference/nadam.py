@@ -20,11 +20,6 @@ MODES = {
     },
 }
 THOROUGH = "l2_maximize_small_beta"
-TORCH_DECOUPLES = True
-
-
-def torch(**arguments):
-    return "NAdam", {"decoupled_weight_decay": True, **arguments}
 
 
 def _momentum(i: int, beta_1: float, momentum_decay: float) -> float:

@@ -22,12 +22,6 @@ MODES = {
 THOROUGH = "torch_momentum_centered_l2_maximize"
 
 
-def torch(*, torch_epsilon=False, torch_momentum=False, rho=0.9, **arguments):
-    if not torch_epsilon or ("momentum" in arguments and not torch_momentum):
-        return None
-    return "RMSprop", {"alpha": rho, **arguments}
-
-
 def step(
     state,
     p,

@@ -32,12 +32,6 @@ THOROUGH = "torch_dampening_l2_maximize"
 FLAT = ("dampening",)
 
 
-def torch(*, torch_momentum=False, **arguments):
-    if "momentum" in arguments and not torch_momentum:
-        return None
-    return "SGD", arguments
-
-
 def step(
     state,
     p,
