@@ -13,7 +13,7 @@ import tf_opt
 from counterparts import COUNTERPARTS, variables_of
 from low_precision_cases import SETTINGS
 from processes import python
-from registry import OPTIMIZERS
+from registry import ALL, OPTIMIZERS, slow
 from small_model import (
     assert_close,
     assert_same,
@@ -31,11 +31,17 @@ FEATURES = [
     {"learning_rate": 0.01, "use_ema": True, "clipnorm": 3.0},
     {"learning_rate": keras.optimizers.schedules.CosineDecay(0.01, 100)},
 ]
+ACCUMULATION = {"gradient_accumulation_steps": 2}
 CASES = [
-    *((name, FEATURES[i % 2], "float32") for i, name in enumerate(OPTIMIZERS)),
+    *((name, FEATURES[i % 2], "float32") for i, name in enumerate(ALL)),
     ("Adam", SETTINGS["masters, state"], "bfloat16"),
     ("NAdam", SETTINGS["stochastic, state"], "bfloat16"),
     ("Adagrad", {"row_wise": ["kernel"]}, "float32"),
+    slow("Lamb", ACCUMULATION | SETTINGS["state"], "float32"),
+    slow("Adafactor", {"learning_rate_multipliers": {"first": 0.5}}, "float32"),
+    slow("Adafactor", {"state_device": "CPU:0"}, "float32"),
+    slow("Muon", ACCUMULATION | {"use_ema": True}, "float32"),
+    ("Muon", {"master_weights": True, "skip_nonfinite": True}, "bfloat16"),
 ]
 
 
@@ -46,7 +52,7 @@ def test_a_keras_file_and_a_checkpoint_continue_bit_for_bit(
 ):
     # Stopped where it matters: after 8 steps, within an epoch of ASGD's and
     # after AveragedSGD began to average.
-    under_test = OPTIMIZERS[name]
+    under_test = ALL[name]
 
     def make() -> keras.Model:
         optimizer = under_test.make(**under_test.thorough, **features)

@@ -16,7 +16,6 @@ MODES = {
     "decoupled": {"weight_decay": 0.5, "epsilon_1": 0.01},
 }
 THOROUGH = "l2_maximize"
-SLOTS = ("r", "c", "v")
 
 
 def rms(x):

@@ -11,7 +11,6 @@ MODES = {
     "l2_maximize": {"beta_1": 0.5, "beta_2": 0.75, **L2, "maximize": True},
 }
 THOROUGH = "l2_maximize"
-SLOTS = ("m", "v")
 
 
 def step(
@@ -21,15 +20,18 @@ def step(
     *,
     t,
     learning_rate,
+    decay,
     beta_1=0.9,
     beta_2=0.999,
     epsilon=1e-7,
-    inside=0.0,
+    decay_in_direction=True,
 ):
+    if not decay_in_direction:
+        p, decay = p - learning_rate * decay * p, 0
     m = beta_1 * state.get("m", 0) + (1 - beta_1) * g
     v = beta_2 * state.get("v", 0) + (1 - beta_2) * g**2
     m_hat, v_hat = m / (1 - beta_1**t), v / (1 - beta_2**t)
-    u = m_hat / (np.sqrt(v_hat) + epsilon) + inside * p
+    u = m_hat / (np.sqrt(v_hat) + epsilon) + decay * p
     norms = (np.linalg.norm(np.ravel(x)) for x in (p, u))
     ratio = np.divide(*norms) if p.any() and u.any() else 1.0
     return {"variable": p - learning_rate * ratio * u, "m": m, "v": v}

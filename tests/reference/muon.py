@@ -15,7 +15,7 @@ MODES = {
     },
 }
 THOROUGH = "l2_maximize"
-SLOTS = ("m", "v")
+WEIGHT_DECAY = 0.004
 
 
 def step(
