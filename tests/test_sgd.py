@@ -7,34 +7,6 @@ import tensorflow as tf
 import tf_opt
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("decay", [None, 0.5])
-def test_without_momentum_only_rows_that_occur_are_updated(
-    implementation, decay
-):
-    generator = np.random.default_rng(0)
-    start = generator.normal(size=(6, 2))
-    optimizers = [
-        tf_opt.SGD(0.25, implementation=implementation),
-        keras.optimizers.SGD(0.25),
-    ]
-    tables = [keras.Variable(start, dtype="float32") for _ in optimizers]
-    for step in range(4):
-        values = tf.constant(generator.normal(size=(3, 2)), "float32")
-        slices = tf.IndexedSlices(values, [4, 1, 4], (6, 2))
-        for optimizer, table in zip(optimizers, tables, strict=True):
-            # After some steps, which have made a plan.
-            optimizer.weight_decay = decay if step == 2 else None
-            optimizer.apply([slices], [table])
-        plans = [plan for _, plan in optimizers[0]._plans._plans.values()]
-        # The second is that of the step with decay.
-        assert [plan.buckets[0].lazy for plan in plans] == (
-            [True, False] if decay and step >= 2 else [True]
-        )
-    np.testing.assert_allclose(tables[0], tables[1], rtol=1e-6)
-    assert len(optimizers[0].variables) == len(optimizers[1].variables) == 2
-
-
 def test_slices_of_another_type_are_summed_before_they_are_rounded():
     values = np.array([[1 + 2.0**-9], [-1]], "float32")
     gradient = tf.IndexedSlices(tf.constant(values), [1, 1], (3, 1))

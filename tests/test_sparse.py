@@ -50,9 +50,12 @@ def test_a_rule_says_whether_anything_changes_without_a_gradient(name, mode):
 )
 def test_only_what_moves_other_rows_makes_a_pass_over_the_table(options):
     table = keras.Variable(np.ones((9, 2)), dtype="float32")
-    optimizer = tf_opt.Adagrad(0.25, **options)
+    optimizer = tf_opt.Adagrad(0.25, **{**options, "weight_decay": None})
     slices = tf.IndexedSlices(tf.ones((3, 2)), tf.constant([0, 2, 0]))
-    optimizer.apply([slices], [table])
+    # The step before has made a plan.
+    for decay in (None, options.get("weight_decay")):
+        optimizer.weight_decay = decay
+        optimizer.apply([slices], [table])
     *_, (_, plan) = optimizer._plans._plans.values()
     assert plan.buckets[0].lazy == (not options)
     assert (table.numpy()[3:] != 1).all() == ("weight_decay" in options)
@@ -61,6 +64,7 @@ def test_only_what_moves_other_rows_makes_a_pass_over_the_table(options):
 @pytest.mark.parametrize(
     ("clipping", "theirs", "ours"),
     [
+        ({}, 1.0, 1.0),
         ({"clipnorm": 1.0}, 1.0 / np.sqrt(2.0), 0.5),
         ({"global_clipnorm": 1.0}, 1.0 / np.sqrt(2.0), 0.5),
         ({"clipvalue": 0.25}, 0.25, 0.125),
