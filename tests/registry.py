@@ -4,7 +4,6 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import keras
@@ -33,10 +32,6 @@ _MODULES = {
 }
 # Those without an op, which need sums over a variable.
 _COMPOSED = {"Adafactor": "adafactor", "Lamb": "lamb", "Muon": "muon"}
-REFERENCES = {
-    name: importlib.import_module(f"reference.{module}")
-    for name, module in _MODULES.items()
-}
 
 Arguments = Mapping[str, Any]
 # The stream of random bits of a rule's first slot.
@@ -75,7 +70,8 @@ class OptimizerUnderTest:
             random bits.
     """
 
-    def __init__(self, name: str, reference: ModuleType) -> None:
+    def __init__(self, name: str, module: str) -> None:
+        reference = importlib.import_module(f"reference.{module}")
         self.reference = reference
         self.make = getattr(tf_opt, name)
         self.spec = self.make._spec
@@ -84,7 +80,7 @@ class OptimizerUnderTest:
             weight_decay=getattr(reference, "WEIGHT_DECAY", 0.0),
         )
         self.modes: Mapping[str, Arguments] = reference.MODES
-        self.thorough_mode: str = reference.THOROUGH
+        *_, self.thorough_mode = self.modes
         self.thorough = self.modes[self.thorough_mode]
         self.has_own_rule = self.spec.class_name == name
         self.has_lazy_mode = getattr(reference, "HAS_LAZY_MODE", True)
@@ -147,14 +143,10 @@ class OptimizerUnderTest:
 
 
 OPTIMIZERS = {
-    name: OptimizerUnderTest(name, reference)
-    for name, reference in REFERENCES.items()
+    name: OptimizerUnderTest(name, module) for name, module in _MODULES.items()
 }
 COMPOSED = {
-    name: OptimizerUnderTest(
-        name, importlib.import_module(f"reference.{module}")
-    )
-    for name, module in _COMPOSED.items()
+    name: OptimizerUnderTest(name, module) for name, module in _COMPOSED.items()
 }
 ALL = OPTIMIZERS | COMPOSED
 # One for each rule, for what an optimizer shares that shares its rule.

@@ -7,9 +7,8 @@ public API, whose defaults these are. It has:
   function of the state, the decayed variable and gradient, `t`, `learning_rate`
   and a mode's arguments that returns the new state, a dictionary of "variable"
   and the slots.
-- `MODES`: constructor arguments to test, by name; "plain" has none.
-- `THOROUGH`: the mode that turns on the most at once, for what is too slow to
-  test in every mode.
+- `MODES`: constructor arguments to test, by name. "plain" has none; the last
+  turns on the most at once, for what is too slow to test in every mode.
 
 What isn't there has the value in parentheses:
 

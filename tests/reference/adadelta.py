@@ -9,7 +9,6 @@ MODES = {
     "decoupled": {"rho": 0.6, "epsilon": 0.25, "weight_decay": 0.5},
     "l2_maximize": {"rho": 0.8, "epsilon": 1e-3, **L2, "maximize": True},
 }
-THOROUGH = "l2_maximize"
 
 
 def step(state, p, g, *, t, learning_rate, rho=0.95, epsilon=1e-7):

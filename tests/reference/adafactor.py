@@ -7,15 +7,14 @@ from reference.decay import L2
 MODES = {
     "plain": {},
     "absolute": {"relative_step": False, "beta_2_decay": -0.5},
+    "decoupled": {"weight_decay": 0.5, "epsilon_1": 0.01},
     "l2_maximize": {
         "clip_threshold": 0.5,
         "epsilon_2": 0.75,
         **L2,
         "maximize": True,
     },
-    "decoupled": {"weight_decay": 0.5, "epsilon_1": 0.01},
 }
-THOROUGH = "l2_maximize"
 
 
 def rms(x):

@@ -30,7 +30,6 @@ MODES = {
         "maximize": True,
     },
 }
-THOROUGH = "torch_l2_maximize"
 
 
 def step(

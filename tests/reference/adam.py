@@ -30,7 +30,6 @@ MODES = {
         "epsilon_hat": True,
     },
 }
-THOROUGH = "amsgrad_decoupled_maximize_epsilon_hat"
 # It would grow too much.
 TO_NEAREST = ("v_max",)
 

@@ -21,7 +21,6 @@ MODES = {
         "maximize": True,
     },
 }
-THOROUGH = "torch_l2_maximize"
 
 
 def step(

@@ -11,7 +11,6 @@ MODES = {
         "maximize": True,
     },
 }
-THOROUGH = "amsgrad_maximize"
 TO_NEAREST = adam.TO_NEAREST
 WEIGHT_DECAY = 0.01
 

@@ -13,7 +13,6 @@ MODES = {
     "maximize": {"batch_num": 2, "maximize": True},
     "l2_maximize": {"batch_num": 3, **L2, "maximize": True},
 }
-THOROUGH = "l2_maximize"
 EXACT = ("d",)
 TO_NEAREST = ("y",)
 

@@ -19,7 +19,6 @@ MODES = {
         "maximize": True,
     },
 }
-THOROUGH = "l2_maximize"
 # Every step averages every row.
 HAS_LAZY_MODE = False
 # A multiplier is one of eta.

@@ -6,6 +6,12 @@ from reference.decay import L2
 
 MODES = {
     "plain": {},
+    "l1_l2_maximize": {
+        "l1_regularization_strength": 0.25,
+        "beta": 1.0,
+        **L2,
+        "maximize": True,
+    },
     "regularized": {
         "initial_accumulator_value": 0.5,
         "l1_regularization_strength": 0.5,
@@ -14,14 +20,7 @@ MODES = {
         "beta": 0.5,
         "weight_decay": 0.5,
     },
-    "l1_l2_maximize": {
-        "l1_regularization_strength": 0.25,
-        "beta": 1.0,
-        **L2,
-        "maximize": True,
-    },
 }
-THOROUGH = "regularized"
 
 
 def step(

@@ -10,7 +10,6 @@ MODES = {
     "outside": {"weight_decay": 0.5, "decay_in_direction": False},
     "l2_maximize": {"beta_1": 0.5, "beta_2": 0.75, **L2, "maximize": True},
 }
-THOROUGH = "l2_maximize"
 
 
 def step(

@@ -10,7 +10,6 @@ MODES = {
     "decoupled": {"weight_decay": 0.5},
     "l2_maximize": {"beta_1": 0.75, "beta_2": 0.5, **L2, "maximize": True},
 }
-THOROUGH = "l2_maximize"
 # It only has a part in the sign.
 FLAT = ("beta_1",)
 JUMPS_AT_ZERO = True

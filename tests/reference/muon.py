@@ -8,13 +8,12 @@ from reference.decay import L2
 MODES = {
     "plain": {},
     "no_nesterov": {"nesterov": False, "ns_steps": 3, "momentum": 0.75},
-    "l2_maximize": {"rms_rate": None, **L2, "maximize": True},
     "coefficients": {
         **{"muon_a": 3.0, "muon_b": -3.5, "muon_c": 1.5},
         **{"adam_beta_1": 0.5, "adam_beta_2": 0.75, "epsilon": 0.01},
     },
+    "l2_maximize": {"rms_rate": None, **L2, "maximize": True},
 }
-THOROUGH = "l2_maximize"
 WEIGHT_DECAY = 0.004
 
 

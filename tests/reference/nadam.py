@@ -19,7 +19,6 @@ MODES = {
         "maximize": True,
     },
 }
-THOROUGH = "l2_maximize_small_beta"
 
 
 def _momentum(i: int, beta_1: float, momentum_decay: float) -> float:

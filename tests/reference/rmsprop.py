@@ -19,7 +19,6 @@ MODES = {
         "maximize": True,
     },
 }
-THOROUGH = "torch_momentum_centered_l2_maximize"
 
 
 def step(

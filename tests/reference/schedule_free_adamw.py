@@ -30,7 +30,6 @@ MODES = {
         "maximize": True,
     },
 }
-THOROUGH = "decay_warmup_maximize"
 EXACT = ("z",)
 # Every step averages every row.
 HAS_LAZY_MODE = False

@@ -27,7 +27,6 @@ MODES = {
         "maximize": True,
     },
 }
-THOROUGH = "torch_dampening_l2_maximize"
 # Only PyTorch's momentum has it.
 FLAT = ("dampening",)
 
