@@ -5,7 +5,6 @@ feature of a step; this is what surrounds it.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import keras
 import numpy as np
@@ -46,54 +45,6 @@ def gradients_of(
 def assert_alike(train: Callable[..., list[np.ndarray]]) -> None:
     """Compares state beside the variables with state on the host."""
     small_model.assert_same(train(), train(**HOST))
-
-
-def trained(
-    make: Callable[..., keras.optimizers.Optimizer],
-    wrap: Callable = lambda function: function,
-    **arguments: Any,
-) -> list[np.ndarray]:
-    """Returns all values after some steps."""
-    variables = variables_of()
-    optimizer = make(0.05, **arguments)
-    optimizer.build(variables)
-    step = wrap(lambda gradients: optimizer.apply(gradients, variables))
-    for number in range(6):
-        step(gradients_of(variables, number))
-    for variable in variables:
-        assert variable.value.device.endswith(DEVICE)
-    return [x.numpy() for x in (*variables, *optimizer.variables)]
-
-
-@pytest.mark.parametrize("implementation", ["custom_op", slow("composed")])
-def test_rows_have_the_same_bits_when_all_catch_up(implementation, monkeypatch):
-    monkeypatch.setattr(
-        "tf_opt.python.optimizers.state.table_modes.MOST_MISSED_STEPS", 4
-    )
-    arguments = {
-        "lazy_mode": {"^table$": "catch_up"},
-        "implementation": implementation,
-    }
-    assert_alike(
-        lambda **where: trained(tf_opt.Adam, tf.function, **arguments, **where)
-    )
-
-
-@pytest.mark.parametrize("rows", [None, [0, 2, 8]])
-def test_rows_catch_up_outside_of_a_step(rows):
-    def train(**where: str) -> list[np.ndarray]:
-        variables = variables_of()
-        optimizer = tf_opt.Adam(
-            0.05, lazy_mode={"^table$": "catch_up"}, **where
-        )
-        for number in range(3):
-            optimizer.apply(gradients_of(variables, number), variables)
-        before = variables[0].numpy()
-        optimizer.catch_up(variables[0], rows)
-        assert np.any(before != variables[0].numpy())
-        return [variables[0].numpy()]
-
-    assert_alike(train)
 
 
 def test_a_constraint_goes_over_a_whole_lazy_table():
@@ -171,8 +122,15 @@ def test_variables_on_the_device_itself_have_no_copies():
 
 
 def test_an_overridden_update_step_updates_the_working_copy():
-    cls = plain_descent(tf_opt.Adam)
-    assert_alike(lambda **where: trained(cls, weight_decay=0.1, **where))
+    def train(**where: str) -> list[np.ndarray]:
+        variables = variables_of()
+        make = plain_descent(tf_opt.Adam)
+        optimizer = make(0.05, weight_decay=0.1, **where)
+        for number in range(3):
+            optimizer.apply(gradients_of(variables, number), variables)
+        return [x.numpy() for x in (*variables, *optimizer.variables)]
+
+    assert_alike(train)
     # By itself, it updates the variable.
     variables = variables_of()
     optimizer = tf_opt.SGD(1.0, **HOST)
