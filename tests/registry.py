@@ -62,7 +62,8 @@ class OptimizerUnderTest:
         modes: Constructor arguments to test, by name.
         thorough: Those of the mode that turns on the most at once.
         has_own_rule: Whether it shares its rule with no optimizer before it.
-        has_lazy_mode: Whether `lazy_mode` may be set.
+        has_lazy_mode: Whether `lazy_mode` may be set: unless a slot averages
+            every row in every step.
         proportional: Arguments with which a step is proportional to the
             learning rate.
         exact: Slots that always have the arithmetic type.
@@ -83,7 +84,7 @@ class OptimizerUnderTest:
         *_, self.thorough_mode = self.modes
         self.thorough = self.modes[self.thorough_mode]
         self.has_own_rule = self.spec.class_name == name
-        self.has_lazy_mode = getattr(reference, "HAS_LAZY_MODE", True)
+        self.has_lazy_mode = self.spec.average is None
         self.proportional = getattr(reference, "PROPORTIONAL", {})
         self.exact = getattr(reference, "EXACT", ())
         to_nearest = (*self.exact, *getattr(reference, "TO_NEAREST", ()))

@@ -104,11 +104,7 @@ TABLES = pytest.mark.parametrize(
     ("name", "mode", "lazy_mode"),
     [
         # The host asks whether a rule's averages are swapped in.
-        *(
-            (x, mode, False)
-            for x, mode in MODES
-            if OPTIMIZERS[x].spec.average is None
-        ),
+        *((x, mode, False) for x, mode in MODES if OPTIMIZERS[x].has_lazy_mode),
         *((x, mode, True) for x, mode in MODES if OPTIMIZERS[x].has_lazy_mode),
         *((x, "plain", "catch_up") for x in RULES if RULES[x].spec.coasts),
     ],

@@ -12,7 +12,6 @@ public API, whose defaults these are. It has:
 
 What isn't there has the value in parentheses:
 
-- `HAS_LAZY_MODE`: whether `lazy_mode` may be set (True).
 - `WEIGHT_DECAY`: its default (0).
 - `EXACT`: slots that always have the arithmetic type (none).
 - `TO_NEAREST`: slots that 16 bits never round at random (none).

@@ -19,8 +19,6 @@ MODES = {
         "maximize": True,
     },
 }
-# Every step averages every row.
-HAS_LAZY_MODE = False
 # A multiplier is one of eta.
 PROPORTIONAL = {"lambd": 0.0}
 

@@ -31,8 +31,6 @@ MODES = {
     },
 }
 EXACT = ("z",)
-# Every step averages every row.
-HAS_LAZY_MODE = False
 
 
 def step(
