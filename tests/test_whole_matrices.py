@@ -262,17 +262,3 @@ def test_empty_matrices(name, shape):
     variable = keras.Variable(np.ones(shape))
     COMPOSED[name].make().apply([tf.ones(shape)], [variable])
     assert variable.shape == shape
-
-
-@pytest.mark.parametrize("name", ["Lamb", "ScheduleFreeAdamW"])
-def test_a_subclass_that_only_calls_super_decays_alike(name):
-    class Sub(getattr(tf_opt, name)):
-        def update_step(self, gradient, variable, learning_rate):
-            super().update_step(gradient, variable, learning_rate)
-
-    makes = getattr(tf_opt, name), Sub
-    ends = [
-        [trained(make(0.1, weight_decay=0.5), 3, shapes=[(4,)])[0].numpy()]
-        for make in makes
-    ]
-    assert_close(*ends, rtol=1e-12)
