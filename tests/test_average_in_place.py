@@ -21,6 +21,7 @@ from small_model import (
     multi,
     state,
 )
+from test_callbacks import Spy
 from trajectory import RUNS
 
 # Each kind of average. What optimizer Keras' is of, it doesn't know.
@@ -259,24 +260,18 @@ def parts_of(optimizer) -> list[keras.optimizers.Optimizer]:
 )
 def test_the_callback_and_files_know_what_is_inside(make, tmp_path):
     plain, model = compiled(make()), compiled(make())
-    weights = []
-
-    class Sees(keras.callbacks.Callback):
-        """The weights that are evaluated."""
-
-        def on_test_begin(self, logs=None):
-            weights.append(self.model.get_weights())
-            self.model.save(tmp_path / "x.keras")
-
-    swap = tf_opt.callbacks.SwapAveragedWeights()
+    swap, spy = tf_opt.callbacks.SwapAveragedWeights(), Spy()
+    saves = keras.callbacks.LambdaCallback(
+        on_test_begin=lambda _: model.save(tmp_path / "x.keras")
+    )
     plain.fit(X, Y, **FIT)
-    model.fit(X, Y, validation_data=(X, Y), callbacks=[swap, Sees()], **FIT)
+    model.fit(X, Y, validation_data=(X, Y), callbacks=[swap, spy, saves], **FIT)
     assert_same(state(model), state(plain))
     parts = parts_of(model.optimizer)
     for part in parts:
         part.swap_in_average()
     if not any(part.use_ema for part in parts):
-        assert_same(weights[0], model.get_weights())
+        assert_same(spy.in_test[0], model.get_weights())
     loaded = keras.models.load_model(tmp_path / "x.keras")
     loaded.run_eagerly = True
     assert all(

@@ -12,16 +12,9 @@ import tf_opt
 
 from processes import python
 from registry import OPTIMIZERS
-from small_model import FIT, X, Y, compiled
+from small_model import X, fit
 
 GRADIENTS = ([0.1, -0.2], [0.01, 0.3], [2.0, 1.0])
-
-
-def fitted(optimizer: keras.optimizers.Optimizer) -> keras.Model:
-    in_graph = tf.distribute.has_strategy()
-    model = compiled(optimizer, run_eagerly=not in_graph)
-    model.fit(X, Y, **FIT)
-    return model
 
 
 class Trainer(tf.Module):
@@ -70,7 +63,7 @@ def test_models_are_served_without_tf_opt_and_training_with_it(
         served[name] = model(X)
         write(model, str(tmp_path / "served" / name))
 
-    model = fitted(tf_opt.Adam(0.01))
+    model = fit(tf_opt.Adam(0.01), run_eagerly=True)
     assert model.optimizer.implementation_in_use == "custom_op"
     save("saved", model)
     save("exported", model, keras.Model.export)
@@ -80,7 +73,7 @@ def test_models_are_served_without_tf_opt_and_training_with_it(
     archive.write_out(str(tmp_path / "served/archive"), verbose=False)
     served["archive"] = model(X)
     with strategy.scope():
-        mirrored = fitted(tf_opt.Lion(0.01))
+        mirrored = fit(tf_opt.Lion(0.01))
         save("mirrored", mirrored)
         save("mirrored and exported", mirrored, keras.Model.export)
     # Keras has an Adam, too, which mustn't be loaded instead.
