@@ -14,20 +14,6 @@ from small_model import assert_same
 pytestmark = pytest.mark.kernels
 
 
-def test_variables_that_share_an_initial_buffer_part_ways(device):
-    zeros = tf.zeros(4)
-    shared, alone = (
-        Launch("adam", [(4,)], lambda _, make=make: tf.Variable(make()))
-        for make in (lambda: zeros, lambda: np.zeros(4, "float32"))
-    )
-    for step in (1, 2, 3):
-        shared.apply(step=step)
-        alone.apply(step=step)
-    np.testing.assert_array_equal(zeros.numpy(), np.zeros(4))
-    assert_same(shared.everything(), alone.everything())
-    assert (shared.numpy()[1] != shared.numpy()[2]).all()
-
-
 def test_tf_opt_ops_has_every_op():
     found = {x for x in tf_opt.ops.__all__ if x.startswith("resource_apply_")}
     assert {x.replace("_", "") for x in found} == {
