@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
 
 import paddle_cases as cases
 import trajectory
@@ -14,9 +15,10 @@ from registry import OPTIMIZERS, slow
 from torch_trajectory import (
     LEARNING_RATE,
     TORCH_MODES,
+    float64_scalars,
     gradients,
+    in_torch,
     initial_value,
-    torch_states,
 )
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -40,7 +42,7 @@ WAYS = [("custom_op", "float32"), ("composed", "float64")]
     ],
 )
 def test_equals_torch(name, mode, dtype, implementation):
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
     under_test = OPTIMIZERS[name]
     arguments = under_test.modes[mode]
     variable = keras.Variable(initial_value(dtype), dtype=dtype)
@@ -49,17 +51,30 @@ def test_equals_torch(name, mode, dtype, implementation):
     )
     optimizer.build([variable])
     slots = under_test.find_slots(optimizer)
+    steps = gradients(dtype, arguments)
     found = trajectory.after_each(
         lambda gradient: optimizer.apply([gradient], [variable]),
-        gradients(dtype, arguments),
+        steps,
         {"variable": variable, **{key: slots[key][0] for key in slots}},
     )
-    expected = torch_states(name, mode, dtype)
-    assert found.keys() == expected.keys()
-    for key in found:
-        np.testing.assert_allclose(
-            *(found[key], expected[key]), TOLERANCES[dtype], err_msg=key
-        )
+    torch_name, arguments = in_torch(name, mode)
+    names = COUNTERPARTS[torch_name].slots
+    parameter = torch.nn.Parameter(torch.tensor(initial_value(dtype)))
+    theirs = getattr(torch.optim, torch_name)(
+        [parameter], lr=LEARNING_RATE, foreach=False, **arguments
+    )
+    for step, gradient in enumerate(steps):
+        parameter.grad = torch.tensor(gradient)
+        with float64_scalars():
+            theirs.step()
+        state = theirs.state[parameter]
+        expected = {"variable": parameter.detach()}
+        expected |= {key: state[names[key]] for key in slots}
+        for key, value in expected.items():
+            np.testing.assert_allclose(
+                *(found[key][step], value.numpy(), TOLERANCES[dtype]),
+                err_msg=f"{key}, step {step}",
+            )
 
 
 @pytest.mark.parametrize(("implementation", "dtype"), WAYS)

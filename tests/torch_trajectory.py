@@ -15,8 +15,6 @@ LEARNING_RATE = 2.0**-10
 STEPS = 200
 SIZE = 16
 
-State = dict[str, np.ndarray]
-
 # PyTorch's class by the name of ours.
 _CLASSES = {x.cls.__name__: name for name, x in COUNTERPARTS.items()}
 
@@ -72,30 +70,3 @@ def float64_scalars() -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(default)
-
-
-def torch_states(name: str, mode: str, dtype: str) -> State:
-    """The variable and slots of PyTorch's own optimizer, a row for each step.
-
-    Names are ours.
-    """
-    import torch
-
-    under_test = OPTIMIZERS[name]
-    arguments = under_test.modes[mode]
-    torch_name, torch_arguments = in_torch(name, mode)
-    parameter = torch.nn.Parameter(torch.tensor(initial_value(dtype)))
-    optimizer = getattr(torch.optim, torch_name)(
-        [parameter], lr=LEARNING_RATE, foreach=False, **torch_arguments
-    )
-    slots, names = under_test.slots(arguments), COUNTERPARTS[torch_name].slots
-    states = {key: [] for key in ("variable", *slots)}
-    for gradient in gradients(dtype, arguments):
-        parameter.grad = torch.tensor(gradient)
-        with float64_scalars():
-            optimizer.step()
-        states["variable"].append(parameter.detach().numpy().copy())
-        for slot in slots:
-            kept = optimizer.state[parameter][names[slot]]
-            states[slot].append(kept.numpy().copy())
-    return {key: np.array(rows) for key, rows in states.items()}
