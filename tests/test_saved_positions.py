@@ -105,29 +105,6 @@ def test_a_loaded_model_trains_on_bit_for_bit(make, optimizer, tmp_path):
         train(model, epochs=1)
 
 
-def test_in_another_structure_names_decide():
-    model = trained(sequential, by_the_models_name)
-    model.optimizer.exclude_from_weight_decay(var_names=["bias"])
-    config = model.optimizer.get_config()
-    other = tf_opt.AdamW.from_config(config)
-    assert other.get_config() == config
-    with pytest.raises(ValueError, match="'whole.*is found in no"):
-        other.build([keras.Variable([1.0], name="kernel")])
-    variables = [
-        keras.Variable([1.0], name=name)
-        for name in ("whole_first", "whole_bias", "bias")
-    ]
-    config["weight_decay_multipliers"] = None
-    other = tf_opt.AdamW.from_config(config)
-    other.build(variables)
-    by_position = other.get_config()["by_position"]
-    assert by_position["paths"] == ["whole_first", "whole_bias", "bias"]
-    assert by_position["values"] == {
-        "learning_rate_multipliers": [0.25, 0.5, 1.0],
-        "excluded": [False, True, True],
-    }
-
-
 def test_what_is_set_after_loading_counts(tmp_path):
     model = trained(sequential, by_the_models_name)
     model.save(tmp_path / "model.keras")
