@@ -33,13 +33,16 @@ def _view(array: np.ndarray) -> np.ndarray:
     # What the features do, they do before any rule.
     pairwise(
         THOROUGH_MODES,
-        RUNS,
+        [*RUNS, "replicas"],
         [{}, {"clipnorm": 0.5}, {"clipvalue": 0.3}, {"global_clipnorm": 1}],
         TOLERANCES,
     ),
 )
-def test_a_complex_number_is_two_reals(name, mode, how, features, dtype):
+def test_a_complex_number_is_two_reals(
+    name, mode, how, features, dtype, strategy
+):
     under_test = OPTIMIZERS[name]
+    scope = strategy if how == "replicas" else tf.distribute.get_strategy()
     start = START.astype(dtype)
     gradients = [gradient.astype(dtype) for gradient in GRADIENTS]
     found = []
@@ -47,17 +50,28 @@ def test_a_complex_number_is_two_reals(name, mode, how, features, dtype):
         (start, gradients),
         (_view(start), map(_view, gradients)),
     ):
-        variable = tf.Variable(value)
-        optimizer = under_test.make(
-            LEARNING_RATE, **under_test.modes[mode], **features
-        )
-        optimizer.build([variable])
-        step = RUNS[how](
-            lambda g, optimizer=optimizer, v=variable: optimizer.apply([g], [v])
+        with scope.scope():
+            variable = tf.Variable(value)
+            optimizer = under_test.make(
+                LEARNING_RATE, **under_test.modes[mode], **features
+            )
+            optimizer.build([variable])
+
+        def on_replica(gradient, optimizer=optimizer, variable=variable):
+            # A quarter of it and the rest; all of it in the only replica.
+            context = tf.distribute.get_replica_context()
+            weight = 2 * context.replica_id_in_sync_group + 1
+            part = tf.cast(weight, gradient.dtype) * gradient
+            part /= scope.num_replicas_in_sync**2
+            optimizer.apply([part], [variable])
+
+        step = RUNS.get(how, tf.function)(
+            lambda gradient, run=on_replica: scope.run(run, (gradient,))
         )
         for gradient in steps:
             step(tf.constant(gradient))
-        found.append(variable.numpy())
+        *_, copy = scope.experimental_local_results(variable)
+        found.append(copy.numpy())
     tolerance = TOLERANCES[dtype]
     np.testing.assert_allclose(
         _view(found[0]), found[1], rtol=tolerance, atol=tolerance
@@ -89,23 +103,3 @@ def test_sparse_gradients_are_refused(how, lazy_mode):
     slices = tf.IndexedSlices(tf.constant(START[:1]), [0])
     with pytest.raises(ValueError, match="a complex variable, must be dense"):
         RUNS[how](lambda: optimizer.apply([slices], [variable]))()
-
-
-def test_replicas_sum_complex_gradients(strategy):
-    gradient = tf.constant(GRADIENTS[0])
-    with strategy.scope():
-        variable = tf.Variable(START)
-        optimizer = tf_opt.Adam(LEARNING_RATE)
-        optimizer.build([variable])
-
-    @tf.function
-    def step() -> None:
-        replica = tf.distribute.get_replica_context()
-        part = tf.cast(replica.replica_id_in_sync_group + 1, gradient.dtype)
-        optimizer.apply([part * gradient], [variable])
-
-    strategy.run(step)
-    alone = tf.Variable(START)
-    tf_opt.Adam(LEARNING_RATE).apply([3 * gradient], [alone])
-    for copy in strategy.experimental_local_results(variable):
-        np.testing.assert_allclose(copy, alone, rtol=1e-12)
