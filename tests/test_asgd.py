@@ -27,22 +27,26 @@ def stochastic_average_gradient(
 GRADIENTS = np.random.default_rng(0).normal(size=12)
 
 
-@pytest.mark.parametrize("how", RUNS)
-def test_the_batch_may_be_said_before_each_step(how):
-    variable = keras.Variable(1.0, dtype="float64")
-    optimizer = tf_opt.ASGD(0.25, batch_num=4)
-    optimizer.build([variable])
+@pytest.mark.parametrize("how", [*RUNS, "replicas"])
+def test_the_batch_may_be_said_before_each_step(how, strategy):
+    scope = strategy if how == "replicas" else tf.distribute.get_strategy()
+    with scope.scope():
+        variable = keras.Variable(1.0, dtype="float64")
+        optimizer = tf_opt.ASGD(0.25, batch_num=4)
+        optimizer.build([variable])
 
-    @RUNS[how]
-    def step(gradient: tf.Tensor, index: tf.Tensor) -> None:
+    def on_replica(gradient: tf.Tensor, index: tf.Tensor) -> None:
         optimizer.batch_index = index
-        optimizer.apply([gradient], [variable])
+        part = gradient / scope.num_replicas_in_sync
+        optimizer.apply([part], [variable])
 
+    step = RUNS.get(how, tf.function)(lambda *x: scope.run(on_replica, x))
     order = [2, 2, 0, 2, 0, 0, 3, 2, 2, 1, 0, 3]
     expected = stochastic_average_gradient(1.0, GRADIENTS, order, 0.25)
     for gradient, index, value in zip(GRADIENTS, order, expected, strict=True):
         step(tf.constant(gradient), tf.constant(index))
-        assert variable.numpy() == pytest.approx(value, abs=1e-14)
+        for copy in scope.experimental_local_results(variable.value):
+            assert copy.numpy() == pytest.approx(value, abs=1e-14)
 
 
 def test_in_order_by_default_and_as_is_said(implementation, how):

@@ -149,27 +149,6 @@ def test_the_only_replica_builds_the_optimizer():
     assert int(optimizer.skipped_steps) == 1
 
 
-def test_a_batch_index_said_on_each_replica(strategy):
-    with strategy.scope():
-        variable = keras.Variable([1.0])
-        optimizer = tf_opt.ASGD(1.0, batch_num=3)
-        optimizer.build([variable])
-
-    @tf.function
-    def step(index: tf.Tensor) -> None:
-        def on_replica() -> None:
-            optimizer.batch_index = index
-            optimizer.apply([tf.ones(1)], [variable])
-
-        strategy.run(on_replica)
-
-    for index in [2, 0, 2]:
-        step(tf.constant(index))
-    table = optimizer.variables[3]
-    for copy in strategy.experimental_local_results(table.value):
-        np.testing.assert_array_equal(copy.numpy(), [[2.0], [0.0], [2.0]])
-
-
 def test_the_average_swaps_in_on_all_replicas(strategy):
     with strategy.scope():
         variable = keras.Variable([0.0])
