@@ -94,38 +94,54 @@ def test_swapping_in_and_out_changes_nothing(make, arguments):
     assert_same(state(model), before)
 
 
+@pytest.mark.parametrize("how", ["eager", "tf.function", "replicas"])
 @pytest.mark.parametrize(
     ("make", "steps", "expected"),
     [
         # The average of the last two of 5.5, 5.0 and 4.5.
-        (lambda: tf_opt.AveragedSGD(0.5, lambd=0.0, t0=0), 3, 4.75),
+        (
+            lambda: tf_opt.AveragedSGD(0.5, lambd=tf.Variable(0.0), t0=0),
+            3,
+            4.75,
+        ),
         (lambda: tf_opt.ScheduleFreeAdamW(0.125, 0.75), 1, 5.875),
     ],
     ids=["AveragedSGD", "ScheduleFreeAdamW"],
 )
 def test_averages_begin_as_what_the_variables_are_then(
-    make, steps, expected, implementation, how
+    make, steps, expected, implementation, how, strategy
 ):
-    variables = [keras.Variable([3.0]), keras.Variable([4.0])]
-    optimizer = make()
-    optimizer.implementation = implementation
-    optimizer.build(variables)
+    scope = strategy if how == "replicas" else tf.distribute.get_strategy()
+    with scope.scope():
+        variables = [keras.Variable([3.0]), keras.Variable([4.0])]
+        optimizer = make()
+        optimizer.implementation = implementation
+        optimizer.build(variables)
 
-    def step() -> None:  # The second never has a gradient.
-        optimizer.apply([tf.constant([1.0])], variables[:1])
+    def on_replica() -> None:  # The second never has a gradient.
+        gradient = tf.ones(1) / scope.num_replicas_in_sync
+        optimizer.apply([gradient], variables[:1])
 
-    if how == "tf.function":
-        step = tf.function(step)
+    def assert_copies(*expected: float) -> None:
+        for variable, value in zip(variables, expected, strict=True):
+            for copy in scope.experimental_local_results(variable.value):
+                np.testing.assert_allclose(copy, [value], rtol=1e-7)
+
+    step = on_replica
+    if how != "eager":
+        step = tf.function(lambda: scope.run(on_replica))
         step.get_concrete_function()
     variables[0].assign([5.0])
     with optimizer.averaged_weights():
-        assert_same(variables, [[5.0], [4.0]])
+        assert_copies(5.0, 4.0)
     for variable in variables:
         variable.assign([6.0])
     for _ in range(steps):
         step()
+    (last,) = variables[0].numpy()
     with optimizer.averaged_weights():
-        assert_close(variables, [[expected], [6.0]], rtol=1e-7)
+        assert_copies(expected, 6.0)
+    assert_copies(last, 6.0)
 
 
 def test_counts_and_rates_are_right_while_the_average_is_in_place():

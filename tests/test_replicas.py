@@ -149,25 +149,6 @@ def test_the_only_replica_builds_the_optimizer():
     assert int(optimizer.skipped_steps) == 1
 
 
-def test_the_average_swaps_in_on_all_replicas(strategy):
-    with strategy.scope():
-        variable = keras.Variable([0.0])
-        optimizer = tf_opt.AveragedSGD(0.5, lambd=tf.Variable(0.0), t0=0)
-        optimizer.build([variable])
-
-    @tf.function
-    def step() -> None:
-        strategy.run(lambda: optimizer.apply([-tf.ones(1)], [variable]))
-
-    for _ in range(3):
-        step()
-    with optimizer.averaged_weights():
-        for copy in strategy.experimental_local_results(variable.value):
-            assert copy.numpy() == [2.5]  # Of 1 (twice weightless), 2 and 3.
-    for copy in strategy.experimental_local_results(variable.value):
-        assert copy.numpy() == [3.0]
-
-
 @pytest.mark.parametrize("wrap", [lambda x: x, tf_opt.LossScaleOptimizer])
 def test_an_optimizer_from_outside_of_the_scope_says_what_to_do(strategy, wrap):
     inner = tf_opt.Adam(0.1)
