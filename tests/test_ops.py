@@ -1,17 +1,228 @@
-"""The custom op: what it checks, what it leaves alone, what it shares."""
+"""The custom ops: what they check, what they leave alone, what they share."""
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.ops.calls import BARE
+from tensorflow.python.framework import op_def_registry
+from tf_opt.python.ops.calls import BARE, measure_gradients
 
-from op_cases import OPS, Launch
+from devices import refusal
+from op_cases import BATCHES, OPS, SHAPES, Launch, never_assigned
+from registry import quick_first
 from small_model import assert_same
+from trajectory import RUNS
 
 pytestmark = pytest.mark.kernels
+
+# Numbers of which the rules' specifications have no range.
+_NUMBERS = {
+    "eta": (-0.5, "`eta` must be >= 0, got -0.5"),
+    "batch_index": (
+        BATCHES,
+        rf"`batch_index` must be in \[0, {BATCHES}\).* got {BATCHES}",
+    ),
+}
+# Numbers of a frame.
+_FRAMES = {
+    "clip_value that is NaN": (
+        {"clip_value": float("nan")},
+        "`clip_value` must be >= 0, got -?nan",
+    ),
+    "clip_value": ({"clip_value": -1.0}, "`clip_value` must be >= 0, got -1"),
+    "ema_momentum": (
+        {"ema_momentum": 1.5},
+        r"`ema_momentum` must be in \[0, 1\], got 1.5",
+    ),
+    "update": (
+        {"update": False},
+        "`accumulators` must hold one variable for each gradient where "
+        "`update` is false, got none",
+    ),
+}
+
+
+def _wrong_arguments(launch: Launch) -> dict[str, tuple[dict[str, Any], str]]:
+    """What to change, and what the message must say, by what is wrong."""
+    lists, slots = launch.lists, launch.op.slots
+    variables = lists["variables"]
+    shapes = [tuple(x.shape) for x in variables]
+    double = tf.Variable(tf.zeros(shapes[0], tf.float64))
+    numbers = launch.arguments()
+    cases: dict[str, tuple[dict[str, Any], str]] = {
+        wrong: ({name: value}, message)
+        for wrong, (name, value, message) in launch.op.out_of_range.items()
+        if name in numbers
+    }
+    for name, (value, message) in _NUMBERS.items():
+        if name in numbers:
+            cases[name] = {name: value}, message
+    for name in slots:
+        first, second = lists[name]
+        cases[f"{name}'s shape"] = (
+            {name: [first, tf.Variable(tf.zeros((*second.shape[:-1], 5)))]},
+            rf"`{name}\[1\]` must (have|hold rows of) the shape.*\[4\].*5\]",
+        )
+        cases[f"{name}'s type"] = (
+            {name: [tf.Variable(tf.cast(first, tf.float64)), second]},
+            rf"`{name}\[0\]` must be a variable of float"
+            r"( or bfloat16)?, got double",
+        )
+        cases[f"too few of {name}"] = (
+            {name: [first]},
+            rf"`{name}` must have one variable for each of the 2",
+        )
+        cases[f"{name} never assigned"] = (
+            {name: [first, never_assigned(second.shape)]},
+            rf"`{name}\[1\]`.* is not an initialized variable",
+        )
+    cases["a variable's type"] = (
+        {"variables": [double, variables[1]]},
+        r"`variables\[0\]` must be a variable of float, got double",
+    )
+    cases["weight decay's length"] = (
+        {"weight_decay": tf.fill(3, 0.1)},
+        "`weight_decay` must .*one element for each of the 2",
+    )
+    cases["gradient's shape"] = (
+        {"gradients": [launch.gradients[0], tf.zeros(5)]},
+        r"\[1\]`.*\[4\].*\[5\]|\[1\].*\[5\].*\[4\]",
+    )
+    cases["the same variable twice"] = (
+        {
+            "variables": variables[:1] * 2,
+            "gradients": launch.gradients[:1] * 2,
+            **{x: [lists[x][0], tf.Variable(lists[x][0])] for x in slots},
+        },
+        r"`variables\[0\]` and `variables\[1\]` are the same variable",
+    )
+    masters = [tf.Variable(x) for x in variables]
+    cases["master weights of float32"] = (
+        {"master_weights": masters},
+        "`master_weights` must be empty where variables aren't half or "
+        "bfloat16; these are float",
+    )
+    for name, (wrong, message) in _FRAMES.items():
+        averages = [tf.Variable(x) for x in variables]
+        frame = {"averages": averages, "ema_momentum": 0.5, **wrong}
+        cases[name] = (frame, message)
+    if "y" in slots:
+        cases["a table that is a scalar"] = (
+            {"y": [tf.Variable(1.0), lists["y"][1]]},
+            r"`y\[0\]` must hold rows of the shape.*\[2,3\].*\[\]",
+        )
+    else:
+        cases["a slot that is the variable"] = (
+            {slots[0]: [variables[0], lists[slots[0]][1]]},
+            rf"`variables\[0\]` and `{slots[0]}\[0\]` are the same variable",
+        )
+    if {"m", "v"} <= set(slots):
+        other = tf.Variable(tf.zeros(shapes[0], tf.bfloat16))
+        cases["moments of two types"] = (
+            {"v": [other, lists["v"][1]]},
+            r"`v\[0\]` must have the type of `m\[0\]`, float, got bfloat16",
+        )
+    return cases
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "how"),
+    quick_first(
+        (name, wrong, how)
+        for name in OPS
+        for wrong in _wrong_arguments(Launch(name))
+        for how in ("eager", "tf.function")
+        # The other ops check in the same way.
+        if how == "eager" or name == "adam"
+    ),
+)
+def test_a_wrong_argument_is_named_and_nothing_is_written(
+    name, wrong, how, device, capfd
+):
+    launch = Launch(name)
+    before = launch.numpy()
+    change, message = _wrong_arguments(launch)[wrong]
+    is_of_a_number = wrong in {**_FRAMES, **_NUMBERS, **launch.op.out_of_range}
+    with refusal(device, message, capfd, is_of_a_number=is_of_a_number):
+        RUNS[how](lambda: launch.apply(**change) and None)()
+    np.testing.assert_equal(launch.numpy(), before)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_a_tensor_read_before_the_step_does_not_change(name, device):
+    for i in range(len(Launch(name).everything())):
+        launch = Launch(name)
+        variable = launch.everything()[i]
+        read = variable.read_value()
+        before = read.numpy().copy()
+        launch.apply()
+        np.testing.assert_array_equal(read.numpy(), before)
+        assert (variable.numpy() != before).any()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", OPS)
+def test_a_step_traced_before_xla_compiles_it_says_what_to_do(name, sparse):
+    launch = Launch(name, shapes=((2, 3),) if sparse else SHAPES)
+    if sparse:
+        values = tf.constant([[0.5, 1.0, -2.0], [0.25, 0.125, 3.0]])
+        launch.gradients = [tf.IndexedSlices(values, [1, 1])]
+    step = tf.function(lambda: launch.apply() and None)
+    step()
+    before = launch.numpy()
+    with pytest.raises(
+        tf.errors.UnimplementedError, match='implementation="composed"'
+    ):
+        tf.function(lambda: step(), jit_compile=True)()
+    np.testing.assert_equal(launch.numpy(), before)
+
+
+def test_a_row_must_be_in_the_smallest_table(device, capfd):
+    launch = Launch("asgd", [(2,)] * 3)
+    launch.lists["y"] = [tf.Variable(tf.zeros((rows, 2))) for rows in (4, 2, 3)]
+    before = launch.numpy()
+    message = r"`batch_index` must be in \[0, 2\).*got 3"
+    with refusal(device, message, capfd, is_of_a_number=True):
+        launch.apply(batch_index=3)
+    np.testing.assert_equal(launch.numpy(), before)
+
+
+def test_to_a_tape_around_a_step_its_ops_are_constants(implementation):
+    table = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    weights = tf.Variable([1.0, 2.0])
+    variables = [table, weights]
+    optimizer = tf_opt.AdamW(
+        0.1, global_clipnorm=1.0, implementation=implementation
+    )
+    optimizer.build(variables)
+    with tf.GradientTape(persistent=True) as tape:
+        loss = tf.reduce_sum(tf.gather(table, [1]) * weights)
+        optimizer.apply(tape.gradient(loss, variables), variables)
+        after = tf.reduce_sum(weights**2)
+    np.testing.assert_allclose(
+        tape.gradient(after, weights), 2 * weights.numpy()
+    )
+    gradients = [tf.constant([1.0, 2.0])]
+    with tf.GradientTape() as tape:
+        tape.watch(gradients)
+        measured = measure_gradients(gradients).sums_of_squares
+    assert tape.gradient(measured, gradients) == [None]
+
+
+def test_no_number_is_an_attribute():
+    # TensorFlow keeps a kernel for each value of an attribute.
+    for name in (
+        "TfOpt>MergeSlices",
+        "TfOpt>MeasureGradients",
+        "TfOpt>ResourceApplyAdamAmsgrad",
+        "TfOpt>ResourceSparseApplyAdamAmsgrad",
+    ):
+        for attribute in op_def_registry.get(name).attr:
+            if attribute.type in ("int", "list(int)", "float"):
+                assert attribute.name.startswith(("N", "num_"))
 
 
 def test_tf_opt_ops_has_every_op():
