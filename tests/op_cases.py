@@ -11,13 +11,19 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.functional.rule_spec import Range, RuleSpec
 from tf_opt.python.functional.rules import RULES
 from tf_opt.python.ops.calls import ResourceApplyOp, resource_apply
 
 SHAPES = ((2, 3), (4,))
 # Of ASGD's tables.
 BATCHES = 4
+
+
+def out_of(range_: Range) -> list[float]:
+    """Numbers on either side of a range, unless that has no end there."""
+    sides = range_.least - 1, range_.bound + range_.includes_bound
+    return list(filter(math.isfinite, sides))
 
 
 class Op:
@@ -52,18 +58,13 @@ class Op:
         }
         self.out_of_range: dict[str, tuple[str, float, str]] = {}
         for number in spec.numbers:
-            least, bound = number.range.least, number.range.bound
             text = re.escape(number.range.text)
-            for side, wrong in (
-                ("too small", least - 1),
-                ("too great", bound + number.range.includes_bound),
-            ):
-                if math.isfinite(wrong):
-                    self.out_of_range[f"{number.name} {side}"] = (
-                        number.name,
-                        int(wrong) if number.is_count else wrong,
-                        f"`{number.name}` must be {text}, got {wrong:g}",
-                    )
+            for wrong in out_of(number.range):
+                self.out_of_range[f"{number.name} of {wrong:g}"] = (
+                    number.name,
+                    int(wrong) if number.is_count else wrong,
+                    f"`{number.name}` must be {text}, got {wrong:g}",
+                )
 
     def apply(self, **arguments: Any) -> None:
         """Runs the op; what is left out has the rule's default."""

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tf_opt
 from tf_opt.python.functional.rule_spec import FRACTION, Number
 
+from op_cases import out_of
 from registry import RULES, quick_first
 from small_model import assert_close, assert_same
 from trajectory import RUNS
@@ -100,11 +101,7 @@ OUT_OF_RANGE = [
             (tf_opt.Adam, Number("ema_momentum", FRACTION)),
         ]
     )
-    for wrong in (
-        number.range.least - 1,
-        number.range.bound + number.range.includes_bound,
-    )
-    if np.isfinite(wrong)
+    for wrong in out_of(number.range)
 ]
 
 
