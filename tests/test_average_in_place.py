@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tf_opt.python.keras_internals import unwrapped
 
 from low_precision_cases import SETTINGS
 from registry import pairwise, slow
@@ -259,11 +260,6 @@ def test_fit_goes_on_from_what_callbacks_saved(callback, how, tmp_path):
 FIRST = ".*first/.*"
 
 
-def parts_of(optimizer) -> list[keras.optimizers.Optimizer]:
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    return list(getattr(optimizer, "optimizers", [optimizer]))
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -283,7 +279,7 @@ def test_the_callback_and_files_know_what_is_inside(make, tmp_path):
     plain.fit(X, Y, **FIT)
     model.fit(X, Y, validation_data=(X, Y), callbacks=[swap, spy, saves], **FIT)
     assert_same(state(model), state(plain))
-    parts = parts_of(model.optimizer)
+    parts = unwrapped(model.optimizer)
     for part in parts:
         part.swap_in_average()
     if not any(part.use_ema for part in parts):
@@ -291,9 +287,9 @@ def test_the_callback_and_files_know_what_is_inside(make, tmp_path):
     loaded = keras.models.load_model(tmp_path / "x.keras")
     loaded.run_eagerly = True
     assert all(
-        part.average_is_swapped_in for part in parts_of(loaded.optimizer)
+        part.average_is_swapped_in for part in unwrapped(loaded.optimizer)
     )
-    for part in (*parts, *parts_of(loaded.optimizer)):
+    for part in (*parts, *unwrapped(loaded.optimizer)):
         part.swap_out_average()
     if not any(part.use_ema for part in parts):
         # Otherwise Keras has left the averages.

@@ -1,5 +1,6 @@
 """A step that is refused when it runs: nothing of it is written."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -91,13 +92,11 @@ WRONG: dict[str, tuple[Any, Callable[[tf.Tensor], list[Any]]]] = {
                     ["eager", "tf.function"],
                 ]
             ),
-            *AllPairs(
-                [
-                    ["number of rows, made dense"],
-                    ["nothing", "norm", "accumulation"],
-                    ["custom_op", "composed"],
-                    ["tf.function"],
-                ]
+            *itertools.product(
+                ["number of rows, made dense"],
+                ["nothing", "norm", "accumulation"],
+                ["custom_op", "composed"],
+                ["tf.function"],
             ),
         ]
     ),
