@@ -117,25 +117,6 @@ def test_shards_need_a_mirrored_strategy_outside_of_xla(strategy):
 
 # ---- Each replica with its own state. ----
 
-OP = "TfOpt>ResourceApplyAdamAmsgrad"
-
-
-def test_one_launch_for_each_replica(strategy):
-    with strategy.scope():
-        variables = [keras.Variable([1.0]) for _ in range(10)]
-        optimizer = tf_opt.Adam(0.1)
-        optimizer.build(variables)
-
-    @tf.function
-    def step() -> None:
-        strategy.run(lambda: optimizer.apply([tf.ones(1)] * 10, variables))
-
-    graph = step.get_concrete_function().graph
-    launches = [op for op in graph.get_operations() if op.type == OP]
-    assert [op.get_attr("N") for op in launches] == [10, 10]
-    step()
-    assert variables[0].numpy() == pytest.approx(0.9)
-
 
 def test_the_only_replica_builds_the_optimizer():
     alone = tf.distribute.MirroredStrategy(["CPU:0"])

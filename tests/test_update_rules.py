@@ -21,20 +21,31 @@ implementations = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_one_launch_for_all_variables_of_a_type(name, device):
+@pytest.mark.parametrize(
+    ("name", "in_replicas"), [*((x, False) for x in OPTIMIZERS), ("Adam", True)]
+)
+def test_one_launch_for_all_variables_of_a_type(
+    name, in_replicas, device, strategy
+):
+    scope = strategy if in_replicas else tf.distribute.get_strategy()
     under_test = OPTIMIZERS[name]
-    optimizer = under_test.make(implementation="custom_op")
-    variables = [
-        tf.Variable(tf.ones(3, dtype))
-        for dtype in ["float32", "float64"]
-        for _ in range(5)
-    ]
-    optimizer.build(variables)
-    step = tf.function(lambda: optimizer.apply(variables, variables))
+    with scope.scope():
+        optimizer = under_test.make(implementation="custom_op")
+        variables = [
+            tf.Variable(tf.ones(3, dtype))
+            for dtype in ["float32", "float64"]
+            for _ in range(5)
+        ]
+        optimizer.build(variables)
+
+    def on_replica() -> None:
+        optimizer.apply([tf.ones(3, x.dtype) for x in variables], variables)
+
+    step = tf.function(lambda: scope.run(on_replica))
     operations = step.get_concrete_function().graph.get_operations()
     types = [operation.type for operation in operations]
-    assert types.count(under_test.spec.op_name) == 2
+    launches = types.count(under_test.spec.op_name)
+    assert launches == 2 * scope.num_replicas_in_sync
 
 
 @pytest.mark.kernels
