@@ -1,7 +1,5 @@
 """What only ASGD has: which batch a step is on."""
 
-import warnings
-
 import keras
 import numpy as np
 import pytest
@@ -118,14 +116,13 @@ def test_what_is_no_number_of_a_batch_is_named(name, value, message):
     np.testing.assert_array_equal(optimizer.batch_order, [0, 1, 2])
 
 
+@pytest.mark.filterwarnings("error")
 def test_without_the_number_of_batches_it_says_that_it_is_sgd():
     with pytest.warns(UserWarning, match="`ASGD` without `batch_num` is SGD"):
         optimizer = tf_opt.ASGD(0.1)
     assert optimizer.batch_num == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        tf_opt.ASGD(0.1, batch_num=1)
-        tf_opt.ASGD.from_config(optimizer.get_config())
+    tf_opt.ASGD(0.1, batch_num=1)
+    tf_opt.ASGD.from_config(optimizer.get_config())
 
 
 @pytest.mark.parametrize("shuffled", [False, True])

@@ -1,7 +1,5 @@
 """What only ScheduleFreeAdamW has: weights of steps, and a computed average."""
 
-import warnings
-
 import keras
 import numpy as np
 import pytest
@@ -142,6 +140,7 @@ def test_to_keras_before_the_first_step_has_the_weights():
 
 
 @pytest.mark.core
+@pytest.mark.filterwarnings("error:.*SwapAveraged")
 @pytest.mark.parametrize("swap_on_epoch", [False, True])
 def test_fit_validates_with_the_average_and_leaves_it(swap_on_epoch):
     plain, model = (compiled(make(), run_eagerly=False) for _ in range(2))
@@ -151,15 +150,13 @@ def test_fit_validates_with_the_average_and_leaves_it(swap_on_epoch):
     spy = Spy()
     swap = tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch)
     for _ in range(2):
-        with warnings.catch_warnings():
-            warnings.filterwarnings("error", ".*SwapAveraged")
-            model.fit(
-                *(X, Y),
-                validation_data=(X, Y),
-                epochs=2,
-                callbacks=[swap, spy],
-                **FIT,
-            )
+        model.fit(
+            *(X, Y),
+            validation_data=(X, Y),
+            epochs=2,
+            callbacks=[swap, spy],
+            **FIT,
+        )
         assert model.optimizer.average_is_swapped_in
         assert_same(model.get_weights(), spy.in_test[-1])
     with pytest.raises(
@@ -205,11 +202,10 @@ def test_weights_that_change_meanwhile_are_the_average():
         assert_same([x.numpy() for x in model.trainable_variables[1:]], others)
 
 
+@pytest.mark.filterwarnings("error:.*SwapAveraged")
 def test_there_is_no_average_with_a_beta_of_zero():
     model = compiled(tf_opt.ScheduleFreeAdamW(0.125, beta_1=0.0))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", ".*SwapAveraged")
-        model.fit(X, Y, **FIT)
+    model.fit(X, Y, **FIT)
     with pytest.raises(RuntimeError, match="no average with `beta_1=0`"):
         model.optimizer.swap_in_average()
     assert not model.optimizer.average_is_swapped_in
