@@ -150,7 +150,8 @@ clean: ## Removes everything that the other targets made
 cc-test:
 	@tools/setup.sh build test demo
 	@echo "==> Running Bazel's tests, and installing PyTorch meanwhile"
-	@tools/setup_torch.sh & $(bazel) test //tf_opt/...; status=$$?; \
+	@tools/setup_torch.sh & $(bazel) test //tf_opt/... //tests/gpu:correctness; \
+	  status=$$?; \
 	  wait; exit $$status
 	@echo "==> Checking the library's instructions"
 	$(bazel) build //tf_opt:binaries

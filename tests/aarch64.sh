@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the wheel for Linux on ARM on another machine, with the newest TensorFlow.
 # QEMU runs the programs, several times slower than a processor: these are the
-# C++ tests of the rules and of the engine, and each op against the composed
+# C++ tests of the rules and of the engines, and each op against the composed
 # implementation. Times in QEMU say nothing about ARM.
 #
 #   tests/aarch64.sh [PYTEST ARGUMENTS...]
@@ -24,10 +24,10 @@ say "Checking the library's instructions"
 say "Running the C++ tests"
 PATH=$folder/bin:$PATH TF_OPT_PYTHON=$newest/venv/bin/python \
   bazel --batch --output_base="$newest/bazel" test --config=aarch64 \
-  --symlink_prefix="$newest/bazel-" --test_timeout=900 \
+  --symlink_prefix="$newest/bazel-" --test_timeout=1800 \
   --linkopt="-L$folder/root/usr/lib/aarch64-linux-gnu" \
   --run_under="qemu-aarch64 -L $folder/root" \
-  //tf_opt/cc/rules:all //tf_opt/cc/engines/cpu:all
+  //tf_opt/cc/rules:all //tf_opt/cc/engines/cpu:all //tests/gpu:correctness
 
 # -I: the installed package, not the sources here.
 report=$("$newest/venv/bin/python" -I -m tf_opt)

@@ -13,7 +13,7 @@ void ApplyOnCpu(const CpuStep& step, const RuleMakers& makers) {
     if (rules.empty()) return;
     const auto tensors = step.arrays.Tensors<T>(rules[0].loops->slots);
     if (!step.sparse) {
-      ApplyDense(tensors, rules, ChosenCpuTarget(), step.threads);
+      ApplyDense(tensors, rules, step.target, step.threads);
       return;
     }
     std::vector<SparseGradient<T>> gradients;
@@ -21,8 +21,8 @@ void ApplyOnCpu(const CpuStep& step, const RuleMakers& makers) {
     for (const SparseGradient<void>& one : step.slices) {
       gradients.push_back(one.WithType<T>());
     }
-    ApplySparse(tensors, gradients, rules, step.lazy, ChosenCpuTarget(),
-                step.threads, step.waiting, missed);
+    ApplySparse(tensors, gradients, rules, step.lazy, step.target, step.threads,
+                step.waiting, missed);
   });
 }
 

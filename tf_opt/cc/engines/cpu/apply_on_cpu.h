@@ -66,6 +66,7 @@ struct CpuStep {
   // that is all that happens.
   std::vector<WaitingRows> waiting;
   CpuThreads threads;
+  CpuTarget target = ChosenCpuTarget();
 };
 
 // Makes an optimizer's rule for each variable and, where rows wait, the step

@@ -19,7 +19,7 @@ std::vector<CpuRule<V>> MakeRules(const CpuStep& step,
     for (const VariableInputs& own : step.variables) {
       [[maybe_unused]] const int i = static_cast<int>(rules.size());
       rules.emplace_back(FramedRule<Rule>(shared, step.frame, own),
-                         ChosenCpuTarget());
+                         step.target);
       if constexpr (Rule::kRowWise) {
         rules[i].row_states =
             static_cast<V*>(step.arrays.Slot(Rule::kSlots, i));

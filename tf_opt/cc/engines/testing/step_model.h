@@ -1,0 +1,510 @@
+// Steps for the tests of engines: tables, gradients of their rows, and all
+// arrays of a step, for the CPU engine and the GPU's. Each part of a number
+// counts, and memory around arrays tells what wrote there.
+#ifndef TF_OPT_CC_ENGINES_TESTING_STEP_MODEL_H_
+#define TF_OPT_CC_ENGINES_TESTING_STEP_MODEL_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <new>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
+#include "tf_opt/cc/engines/cpu/sparse_gradient.h"
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
+#include "tf_opt/cc/engines/gpu/gpu_emulation-inl.h"
+#include "tf_opt/cc/engines/step_arrays.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/coasting.h"
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/step_frame.h"
+
+namespace tf_opt {
+
+using E = ElementType;
+
+inline std::mt19937_64 random_bits;
+inline int Any(int count) { return random_bits() % count; }
+
+// Every part of a frame, on and off.
+inline std::vector<FrameInputs> AllFrames() {
+  FrameInputs update;
+  update.gradient_scale = 0.75;
+  update.clip_value = 1.25;
+  update.ema_momentum = 0.9;
+  update.iteration = 7;
+  update.seed = -3;
+  update.uses_random_bits = true;
+  FrameInputs overwrite = update;
+  overwrite.overwrite_with_average = true;
+  overwrite.maximize = true;
+  overwrite.decoupled_weight_decay = false;
+  overwrite.stochastic_rounding = true;
+  FrameInputs accumulate = update;
+  accumulate.update = false;
+  FrameInputs accumulate_and_overwrite = overwrite;
+  accumulate_and_overwrite.update = false;
+  // The last one leaves the gradient as it is.
+  return {update, overwrite, accumulate, accumulate_and_overwrite, {}};
+}
+
+// A number in this range for step t.
+inline double NumberIn(Range range, int t) {
+  switch (range) {
+    case Range::kDecayRate:
+      return 0.75;
+    case Range::kFraction:
+      return 0.5;
+    case Range::kNonNegative:
+      return 0.0625 / t;
+    case Range::kPositive:
+      return t;
+    default:
+      return 0.45;
+  }
+}
+
+// How tensors are stored.
+struct Stored {
+  StateType state = StateType::kArithmetic;  // Slots and averages.
+  bool master_weights = false;
+};
+
+// All storage types for variables of type T and their state.
+template <typename T>
+std::vector<Stored> AllStored() {
+  std::vector<Stored> all = {{}, {StateType::kBFloat16}};
+  if (sizeof(T) == 2) {
+    all.push_back({StateType::kArithmetic, true});
+    all.push_back({StateType::kBFloat16, true});
+  }
+  if (std::is_same<T, double>::value) all.push_back({StateType::kFloat});
+  return all;
+}
+
+// An infinity, a zero, a smallest, largest, subnormal or any other number of
+// either sign, or a quiet or signaling NaN with some payload.
+template <typename N>
+N Special(uint64_t random) {
+  constexpr int kBits = 8 * sizeof(N);
+  constexpr int kFraction = std::is_same<N, Half>::value       ? 10
+                            : std::is_same<N, BFloat16>::value ? 7
+                            : sizeof(N) == 4                   ? 23
+                                                               : 52;
+  constexpr uint64_t kLowest = uint64_t{1} << kFraction;
+  constexpr uint64_t kInfinity = (uint64_t{1} << (kBits - 1)) - kLowest;
+  const uint64_t fraction = (random >> 8) & (kLowest - 1);
+  const uint64_t magnitudes[] = {0,
+                                 fraction,
+                                 kLowest,
+                                 kInfinity,
+                                 kInfinity - 1,
+                                 kInfinity | fraction,
+                                 (random >> 8) & (kInfinity + kLowest - 1)};
+  const uint64_t bits = magnitudes[random % 7] | (random >> 7 & 1)
+                                                     << (kBits - 1);
+  N value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// Calls use(N()) with the type.
+template <typename Use>
+auto WithType(E type, const Use& use) {
+  return WithElementType(
+      type, [&](auto tag) { return use(typename decltype(tag)::type()); });
+}
+inline int64_t SizeOf(E type) {
+  return WithType(type, [](auto zero) { return sizeof(zero); });
+}
+// Rounds a number to a type and stores it, or a special one.
+inline void Put(double number, E type, void* array, int64_t at,
+                bool special = false) {
+  WithType(type, [&](auto zero) {
+    using N = decltype(zero);
+    static_cast<N*>(array)[at] =
+        special
+            ? Special<N>(random_bits())
+            : EmulatedConvert::Narrow(static_cast<ComputeType<N>>(number), N());
+  });
+}
+
+inline double Unit(int64_t place) {
+  const double x = 0.6180339887498949 * place;
+  return x - std::floor(x);
+}
+
+// Arrays in given memory, with poison between them.
+class Arena {
+ public:
+  Arena(void* memory, int64_t bytes)
+      : memory_(static_cast<char*>(memory)), bytes_(bytes) {}
+
+  // Returns a new array; null if it is empty, as TensorFlow's are.
+  template <typename N>
+  N* New(int64_t count, bool misaligned = false, int64_t size = sizeof(N)) {
+    if (count == 0) return nullptr;
+    const int64_t begin = (used_ + 127) / 64 * 64 + (misaligned ? size : 0);
+    const int64_t end = begin + count * size;
+    if (end + 64 > bytes_) throw std::bad_alloc();
+    std::memset(memory_ + used_, 0xff, end + 64 - used_);
+    used_ = end;
+    return static_cast<N*>(static_cast<void*>(memory_ + begin));
+  }
+
+  // All arrays and the memory around them.
+  std::string Bytes() const { return std::string(memory_, used_ + 64); }
+  // Goes back to these, and has no later arrays.
+  void Restore(const std::string& bytes) {
+    std::copy(bytes.begin(), bytes.end(), memory_);
+    used_ = bytes.size() - 64;
+  }
+  void Clear() { used_ = 0; }
+
+ private:
+  char* memory_;
+  int64_t bytes_;
+  int64_t used_ = 0;
+};
+
+enum class Ids { kDifferent, kZipf, kOne, kAscending };
+
+struct Table {
+  int64_t entries() const { return count + more; }
+  int64_t size() const { return rows * width; }
+
+  int64_t rows, width;
+  Ids ids = Ids::kZipf;
+  int64_t count = 0;  // Entries with values, ...
+  int64_t more = 0;   // ... and without.
+};
+using Tables = std::vector<Table>;
+
+// The row of an entry in a step.
+inline int64_t RowOf(const Table& table, int64_t entry, int step) {
+  switch (table.ids) {
+    case Ids::kDifferent:  // 7 must not divide the rows.
+      return (7 * entry + step) % table.rows;
+    case Ids::kZipf:
+      return std::pow(table.rows + 1.0, Unit(1000 * step + entry)) - 1;
+    case Ids::kOne:
+      return step % table.rows;
+    default:
+      return entry * table.rows / table.entries();
+  }
+}
+
+// As bits: all arrays an element off; infinities, NaNs and subnormal numbers,
+// in values of rows only infinities; ids int64_t, not int32_t; some entries of
+// no row.
+enum { kMisaligned = 1, kSpecial = 2, kWideIds = 4, kUnused = 8 };
+
+// The gradient of some rows of a table.
+class RowGradient {
+ public:
+  RowGradient(const Table& table, E element, unsigned bits, Arena* arena)
+      : table_(table), element_(element), bits_(bits) {
+    slices.wide_ids = bits & kWideIds;
+    slices.rows = table.rows;
+    slices.width = table.width;
+    slices.count = table.count;
+    slices.more_count = table.more;
+    const bool misaligned = bits & kMisaligned;
+    slices.values = arena->New<char>(table.count * table.width, misaligned,
+                                     SizeOf(element));
+    slices.ids = NewIds(table.count, arena);
+    slices.more_ids = NewIds(table.more, arena);
+  }
+
+  // Room for some ids.
+  void* NewIds(int64_t count, Arena* arena) const {
+    return arena->New<char>(count, bits_ & kMisaligned,
+                            slices.wide_ids ? 8 : 4);
+  }
+
+  // For a step. A sum's bits tell its order: large numbers cancel out.
+  void Fill(int step) {
+    for (int64_t k = 0; k < table_.entries(); ++k) {
+      const bool has_row = !(bits_ & kUnused) || k % 11 != 4;
+      SetRow(k, has_row ? RowOf(table_, k, step) : slices.unused());
+    }
+    for (int64_t at = 0; at < table_.count * table_.width; ++at) {
+      const int64_t k = at / table_.width;
+      const double size = bits_ & kSpecial && k == 5 ? INFINITY
+                          : at % 13 == 7             ? 0
+                          : k % 2 == 0 ? 4096 + 4096 * Unit(at % table_.width)
+                                       : 0x1p-8 + 0x1p-8 * Unit(at);
+      Put(k % 4 < 2 ? size : -size, element_, const_cast<void*>(slices.values),
+          at);
+    }
+  }
+
+  void SetRow(int64_t entry, int64_t row) {
+    entry < slices.count ? WriteId(row, slices.ids, entry)
+                         : WriteId(row, slices.more_ids, entry - slices.count);
+  }
+  void WriteId(int64_t row, const void* ids, int64_t at) const {
+    void* const to = const_cast<void*>(ids);
+    if (slices.wide_ids) {
+      static_cast<int64_t*>(to)[at] = row;
+    } else {
+      static_cast<int32_t*>(to)[at] = static_cast<int32_t>(row);
+    }
+  }
+
+  // Valid until the next one.
+  template <typename T>
+  SparseGradient<T> ForCpu() {
+    return {static_cast<const T*>(slices.values), slices.width,
+            slices.wide_ids ? Sorted(&wide_) : Sorted(&narrow_)};
+  }
+
+  GpuSlices slices;
+
+ private:
+  template <typename Index>
+  RowEntries Sorted(std::vector<RowEntry<Index>>* memory) const {
+    memory->clear();
+    for (int64_t k = 0; k < slices.entries(); ++k) {
+      const int64_t row = slices.IdOf(k);
+      if (row < 0 || row >= slices.rows) continue;
+      memory->push_back({static_cast<Index>(row),
+                         static_cast<Index>(k < slices.count ? k : kNoValues)});
+    }
+    const int64_t count = memory->size();
+    memory->resize(2 * count);
+    return {
+        SortByRow(slices.rows, count, memory->data(), memory->data() + count),
+        count};
+  }
+
+  Table table_;
+  E element_;
+  unsigned bits_;
+  std::vector<RowEntry<int32_t>> narrow_;
+  std::vector<RowEntry<int64_t>> wide_;
+};
+
+enum class Form { kDense, kExact, kLazy, kWaiting };
+
+struct How {
+  Form form;
+  E element;
+  int variant = 0;     // See rules/description.h.
+  unsigned modes = 0;  // The attributes that only this op has, as bits.
+  unsigned bits = 0;
+  Stored stored;
+  bool framed = false;  // With accumulators and averages.
+};
+
+// Steps of an optimizer over tables.
+template <typename Description>
+class StepModel {
+ public:
+  using Hyperparameters = typename Description::Hyperparameters;
+  static constexpr int64_t kLayers = 3;  // Of a stacked slot.
+
+  StepModel(const Tables& tables, const How& how, Arena* arena)
+      : tables(tables), how(how), count_(tables.size()), arena_(arena) {
+    arena->Clear();
+    report = arena->New<BadRow>(1);
+    *report = {};
+    layer = arena->New<int64_t>(1);
+    *layer = how.bits & kMisaligned ? kLayers - 1 : 0;
+    hyperparameters = arena->New<Hyperparameters>(1);
+    frame = arena->New<FrameInputs>(1);
+    double* const numbers = arena->New<double>(4 * count_);
+    for (int k = 0; k < 4; ++k) {
+      vectors_.inputs[k].numbers = numbers + k * count_;
+    }
+    arrays_.element = how.element;
+    for (int i = 0; i < count_; ++i) {
+      arrays_.sizes.push_back(tables[i].size());
+      arrays_.widths.push_back(tables[i].width);
+      const double own[] = {0.01 * (i % 10), 1.5, how.framed ? 1.25 : 1,
+                            1.0 * i};
+      for (int k = 0; k < 4; ++k) numbers[k * count_ + i] = own[k];
+      if (how.form == Form::kDense) continue;
+      gradients.emplace_back(tables[i], how.element, how.bits, arena);
+      gradients.back().slices.capacity = kCapacity;
+    }
+    for (const Operand& operand : kFrameOperands) AddArrays(operand);
+    WithRule<Description, float>(how.variant, [this](auto tag) {
+      using Rule = typename decltype(tag)::type;
+      for (const Operand& slot : kSlotsOf<Rule>) AddArrays(slot);
+      if (Rule::kRowWise) AddArrays(Operand("").ByRow());
+    });
+    slots_ = operands_.size() - kFrameOperandCount;
+    if (how.form != Form::kWaiting) return;
+    for (const Operand& operand : kWaitingOperands) AddArrays(operand);
+  }
+
+  // Sets the numbers and gradients of the next step.
+  void Set(const FrameInputs& inputs, bool lazy) {
+    ++step_;
+    lazy_ = lazy;
+    for (const auto& input : Description::kScalars) {
+      if (input.integer != nullptr) {
+        hyperparameters->*input.integer = step_;
+      } else {
+        hyperparameters->*input.number = NumberIn(input.range, step_);
+      }
+    }
+    for (std::size_t k = 0; k < std::size(Description::kModes); ++k) {
+      hyperparameters->*Description::kModes[k].boolean = how.modes >> k & 1;
+    }
+    *frame = inputs;
+    frame->iteration += step_;
+    for (RowGradient& gradient : gradients) gradient.Fill(step_);
+  }
+
+  E TypeOf(int operand) const { return TypeOf(operands_[operand]); }
+  bool has_layers() const { return layer_input_ != nullptr; }
+
+  // The step for the engines.
+  CpuStep ForCpu() {
+    auto step = Common<CpuStep>();
+    for (const auto& input : Description::kScalars) {
+      step.values.scalars.push_back(
+          ReadScalar(input.type, input.Address(*hyperparameters)));
+    }
+    step.sparse = how.form != Form::kDense;
+    step.lazy = lazy_;
+    for (int i = 0; i < count_; ++i) {
+      step.variables.push_back(vectors_[i]);
+      if (step.sparse) step.slices.push_back(gradients[i].ForCpu<void>());
+      for (std::size_t k = 0; k < operands_.size(); ++k) {
+        StepArray& array = step.arrays.arrays[k * count_ + i];
+        if (!operands_[k].is_stacked() || array.data == nullptr) continue;
+        array.data = static_cast<char*>(array.data) +
+                     *layer * tables[i].size() * SizeOf(TypeOf(k));
+      }
+      // While gradients are accumulated, rows go on waiting.
+      if (how.form != Form::kWaiting || (how.framed && !frame->update)) {
+        continue;
+      }
+      step.waiting.emplace_back(
+          static_cast<float*>(arrays_.Slot(slots_, i)), tables[i].rows,
+          static_cast<MissedSteps*>(arrays_.Slot(slots_ + 1, i)), kCapacity);
+    }
+    return step;
+  }
+  GpuStep ForGpu() const {
+    auto step = Common<GpuStep>();
+    for (const auto& input : Description::kScalars) {
+      step.scalars.push_back(input.Address(*hyperparameters));
+    }
+    // The host doesn't know these.
+    const int64_t zero = 0;
+    for (const auto& input : kFrameScalars) {
+      step.frame_scalars.push_back(input.Address(*frame));
+      input.Read(&zero, &step.frame);
+    }
+    step.variables = vectors_;
+    step.has_accumulators = how.framed;
+    if (has_layers()) step.layer = GpuLayer(layer_input_, kLayers, layer);
+    step.rows = {how.form != Form::kDense, lazy_, how.form == Form::kWaiting,
+                 report};
+    for (const RowGradient& gradient : gradients) {
+      step.slices.push_back(gradient.slices);
+    }
+    return step;
+  }
+
+  const Tables tables;
+  const How how;
+  std::vector<RowGradient> gradients;
+  // In the device's memory.
+  BadRow* report;
+  int64_t* layer;
+  Hyperparameters* hyperparameters;
+  FrameInputs* frame;
+
+ private:
+  static constexpr int64_t kCapacity = 2;  // Missed steps.
+
+  E TypeOf(const Operand& operand) const {
+    const E arithmetic = how.element == E::kDouble ? E::kDouble : E::kFloat;
+    const E states[] = {arithmetic, E::kFloat, E::kBFloat16};
+    const E types[] = {how.element, arithmetic,
+                       states[static_cast<int>(how.stored.state)], E::kFloat,
+                       E::kDouble};
+    return types[static_cast<int>(operand.storage)];
+  }
+
+  // Adds an operand's arrays. Most master weights round to their variables;
+  // some rows wait for what there isn't.
+  void AddArrays(const Operand& operand) {
+    const int k = operands_.size();
+    const Storage storage = operand.storage;
+    const bool exists =
+        k == kGradient ? how.form == Form::kDense
+        : k == kMasterWeight
+            ? how.stored.master_weights
+            : how.framed || (k != kAccumulator && k != kAverage);
+    for (const Table& table : tables) {
+      const int64_t count = !exists ? 0
+                            : storage == Storage::kCoasting
+                                ? kCapacity * MissedSteps::kColumns
+                            : operand.by_row       ? table.rows
+                            : operand.is_stacked() ? kLayers * table.size()
+                                                   : table.size();
+      const E type = TypeOf(operand);
+      void* const array =
+          arena_->New<char>(count, how.bits & kMisaligned, SizeOf(type));
+      arrays_.arrays.push_back({array, storage == Storage::kState
+                                           ? how.stored.state
+                                           : StateType::kArithmetic});
+      const bool special = how.bits & kSpecial && !operand.is_of_waiting_rows();
+      for (int64_t at = 0; at < count; ++at) {
+        const double off = at % 8 == 0 ? 0x1p-4 : 0x1p-13;
+        Put(storage == Storage::kCoasting ? 0
+            : storage == Storage::kSince  ? (at % 5 == 3 ? NAN : -(at % 3))
+            : k == kVariable              ? 1 + Unit(at)
+            : k == kGradient              ? Unit(at) - (at % 3 == 0)
+            : k == kMasterWeight          ? 1 + Unit(at) + off
+                                          : 0.05 + Unit(1000 * k + at),
+            type, array, at, special && Any(4) == 0);
+      }
+    }
+    if (operand.is_stacked()) layer_input_ = operand.layer_input;
+    operands_.push_back(operand);
+  }
+
+  template <typename Step>
+  Step Common() const {
+    Step step;
+    step.arrays = arrays_;
+    step.variant = how.variant;
+    step.frame = *frame;
+    for (const auto& mode : Description::kModes) {
+      step.values.modes.push_back(
+          ReadScalar(mode.type, mode.Address(*hyperparameters)));
+    }
+    return step;
+  }
+
+  const int count_;
+  Arena* const arena_;
+  VariableVectors vectors_;
+  const char* layer_input_ = nullptr;  // Of a stacked slot.
+  std::vector<Operand> operands_;
+  int slots_;
+  StepArrays arrays_;
+  int step_ = 0;
+  bool lazy_ = false;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_TESTING_STEP_MODEL_H_
