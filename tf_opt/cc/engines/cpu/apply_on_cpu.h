@@ -1,12 +1,11 @@
 // The CPU engine for its callers: the rules of one optimizer over many tensors,
-// with the types and, for a framework, without. It knows no formula: the caller
-// passes raw pointers, a rule for each tensor or what makes them, and threads.
+// without their types. It knows no formula: the caller passes raw pointers,
+// what makes a rule for each tensor, and threads.
 #ifndef TF_OPT_CC_ENGINES_CPU_APPLY_ON_CPU_H_
 #define TF_OPT_CC_ENGINES_CPU_APPLY_ON_CPU_H_
 
 #include <cstdint>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "tf_opt/cc/engines/cpu/loops.h"
@@ -29,26 +28,7 @@ using CpuRules = std::vector<CpuRule<ComputeType<T>>>;
 // slots and writes variable and slots.
 template <typename T>
 int64_t BytesPerElement(const CpuRules<T>& rules) {
-  const int slots = rules.empty() ? 0 : rules[0].loops->slots;
-  return 3 * sizeof(T) + 2 * slots * sizeof(ComputeType<T>);
-}
-
-// Applies rules[i] to tensors[i], for all i.
-template <typename T>
-void ApplyDense(const std::vector<DenseTensor<T>>& tensors,
-                const CpuRules<T>& rules, CpuTarget target,
-                const CpuThreads& threads) {
-  std::vector<int64_t> sizes;
-  sizes.reserve(tensors.size());
-  for (const auto& tensor : tensors) sizes.push_back(tensor.size);
-  const RangeLoops<T>& loops = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>());
-  ForRanges(std::move(sizes), BytesPerElement<T>(rules), threads,
-            [&](int i, int64_t begin, int64_t end) {
-              begin = rules[i].NextRow(begin);
-              end = rules[i].NextRow(end);
-              loops.update(rules[i], {tensors[i], tensors[i].gradient() + begin,
-                                      begin, end});
-            });
+  return 3 * sizeof(T) + 2 * rules[0].loops->slots * sizeof(ComputeType<T>);
 }
 
 // A step of any optimizer without its types.

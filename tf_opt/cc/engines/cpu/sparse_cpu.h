@@ -179,24 +179,29 @@ class SparseTable {
   const WaitingRows* waiting_;
 };
 
-// Applies rules[i] to tensors[i] with gradients[i], for all i: to the rows that
-// occur, or to all rows. If rows wait, those of waiting[i] catch up first;
-// rules that don't update do nothing else. The rows that don't occur in a lazy
-// update then miss missed[i].
+// Applies rules[i] to tensors[i] with the slices of a step, for all i: to the
+// rows that occur, or to all rows. If rows wait, they catch up first; rules
+// that don't update do nothing else. The rows that don't occur in a lazy update
+// then miss missed[i].
 template <typename T>
-void ApplySparse(const std::vector<DenseTensor<T>>& tensors,
-                 const std::vector<SparseGradient<T>>& gradients,
-                 const CpuRules<T>& rules, bool lazy, CpuTarget target,
-                 const CpuThreads& threads,
-                 std::vector<WaitingRows> waiting = {},
-                 const std::vector<MissedStep>& missed = {}) {
+void ApplySparse(const CpuStep& step,
+                 const std::vector<DenseTensor<T>>& tensors,
+                 const CpuRules<T>& rules,
+                 const std::vector<MissedStep>& missed) {
   const int count = static_cast<int>(tensors.size());
+  const bool lazy = step.lazy;
+  std::vector<WaitingRows> waiting = step.waiting;
   const bool waits = !waiting.empty();
-  const bool update = count > 0 && rules[0].frame.update;
-  const RangeLoops<T>& loops = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>());
+  const bool update = rules[0].frame.update;
+  const RangeLoops<T>& loops =
+      TF_OPT_OF_CPU_TARGET(step.target, RangeLoopsOf<T>());
   const auto all_catch_up = [&](int i) {
     return waits && (!lazy || waiting[i].is_full());
   };
+  std::vector<SparseGradient<T>> gradients;
+  for (const SparseGradient<void>& one : step.slices) {
+    gradients.push_back(one.WithType<T>());
+  }
   std::vector<SparseTable<T>> tables;
   std::vector<int64_t> sizes, sizes_of_waiting;
   for (int i = 0; i < count; ++i) {
@@ -208,7 +213,7 @@ void ApplySparse(const std::vector<DenseTensor<T>>& tensors,
     sizes_of_waiting.push_back(all_catch_up(i) ? tensors[i].size : 0);
   }
   const int64_t bytes_per_element = BytesPerElement<T>(rules);
-  ForRanges(std::move(sizes_of_waiting), bytes_per_element, threads,
+  ForRanges(std::move(sizes_of_waiting), bytes_per_element, step.threads,
             [&](int i, int64_t begin, int64_t end) {
               tables[i].CatchUpAll(begin, end);
             });
@@ -216,7 +221,7 @@ void ApplySparse(const std::vector<DenseTensor<T>>& tensors,
     if (all_catch_up(i)) waiting[i].MarkAllUpToDate();
   }
   if (waits && !lazy && !update) return;
-  ForRanges(std::move(sizes), bytes_per_element, threads,
+  ForRanges(std::move(sizes), bytes_per_element, step.threads,
             [&](int i, int64_t begin, int64_t end) {
               begin = rules[i].NextRow(begin);
               end = rules[i].NextRow(end);
@@ -224,7 +229,7 @@ void ApplySparse(const std::vector<DenseTensor<T>>& tensors,
                    : tables[i].UpdateAll(begin, end);
             });
   if (!waits || !lazy) return;
-  threads.ForTensors(count, [&](int64_t begin, int64_t end) {
+  step.threads.ForTensors(count, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const SparseGradient<T>& gradient = gradients[i];
       if (update) waiting[i].Miss(missed[i]);
