@@ -1,13 +1,13 @@
 #include "tf_opt/cc/rules/coasting.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <random>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -26,16 +26,6 @@ struct Constants {
   double momentum = 0;
   double epsilon = 1e-12;
 };
-
-// A variable's element and its slots.
-using Element = std::array<double, 1 + kMostCoastingSlots>;
-
-// Calls use(values...).
-template <typename Use, std::size_t... kIndices>
-auto WithValues(Element* values, const Use& use,
-                std::index_sequence<kIndices...>) {
-  return use((*values)[kIndices]...);
-}
 
 class Random {
  public:
@@ -77,18 +67,20 @@ typename Description::Hyperparameters NumbersOf(int64_t t,
 // Lets elements take `steps` steps with a gradient of zero, and coast.
 template <typename Rule>
 void CheckCoasting(const Constants& constants, int modes, int steps) {
-  constexpr auto kIndices = std::make_index_sequence<1 + Rule::kSlots>();
+  // A variable's element and its slots.
+  using Element = std::array<double, 1 + Rule::kSlots>;
   const std::string first_slot = Rule::Description::kSlotOperands[0].name;
   Random random;
   std::vector<Element> elements(20);
   for (Element& element : elements) {
-    for (double& value : element) value = random.Between(-1, 1);
+    const double p = random.Between(-1, 1), first = random.Between(-1, 1);
     // Second moments or norms, which may have epsilon in them, and a maximum,
     // which isn't smaller.
-    element[2] = random.Between(0.01, 1) + 2 * constants.epsilon;
-    element[3] = element[2] * random.Between(1, 2);
+    const double norm = random.Between(0.01, 1) + 2 * constants.epsilon;
     // Others begin with squares.
-    if (first_slot != "m") element[1] = std::abs(element[1]);
+    const double values[] = {p, first_slot == "m" ? first : std::abs(first),
+                             norm, norm * random.Between(1, 2)};
+    std::copy_n(values, element.size(), element.begin());
   }
   std::vector<Element> expected = elements;
   std::vector<double> paths(elements.size());
@@ -104,25 +96,23 @@ void CheckCoasting(const Constants& constants, int modes, int steps) {
     const Rule rule(scalars, own);
     for (std::size_t i = 0; i < elements.size(); ++i) {
       const double before = expected[i][0];
-      WithValues(
-          &expected[i],
+      std::apply(
           [&](double& p, auto&... slots) {
             p = keep * p;
             rule(p, 0.0, slots...);
           },
-          kIndices);
+          expected[i]);
       paths[i] += std::abs(expected[i][0] - before);
     }
   }
   EXPECT_EQ(missed.count, steps);
   const Coasting<double> coasting(missed);
   for (std::size_t i = 0; i < elements.size(); ++i) {
-    const double direction = WithValues(
-        &elements[i],
+    const double direction = std::apply(
         [&](double, auto... slots) {
           return Rule::Direction(coasting.epsilon, slots...);
         },
-        kIndices);
+        elements[i]);
     const double p =
         coasting.keep * elements[i][0] - coasting.moved * direction;
     ASSERT_NEAR(p, expected[i][0], 1e-9 * paths[i] + 1e-15);
