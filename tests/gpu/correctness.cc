@@ -38,7 +38,8 @@ bool quick = false;
 bool brief = false;
 
 constexpr int64_t kBytes = 128 << 20;
-const DeviceMemory memory = AllocateShared(kBytes);
+const DeviceMemory memory =
+    DeviceName().empty() ? nullptr : Allocate(kBytes, /*shared=*/true);
 Arena arena(memory.get(), kBytes);
 
 // How the CPU engine may run.
@@ -86,17 +87,12 @@ bool WriteTheSame(const OnHost& on_host, const Launch& launch) {
   }
   arena.Restore(before);
   NextThreadOrder();
-  const Work work = [&](void* stream) {
+  Work work = [&](void* stream) {
     return launch(GpuQueue{
         stream, [](std::size_t bytes) { return arena.New<char>(bytes + 1); }});
   };
-  if (++launched % 3 == 0) {
-    Graph graph(work);
-    Require(graph(nullptr));
-    WaitForDevice();
-  } else {
-    Require(work(nullptr));
-  }
+  if (++launched % 3 == 0) work = Captured(work);
+  Require(work(nullptr));
   WaitForDevice();
   // With the workspace, behind which there is poison.
   const std::string found = arena.Bytes();
@@ -443,7 +439,7 @@ bool MergesRight(const Tables& tables, E element, unsigned bits) {
 // More elements than 32 bits can count, in a tensor, or in a table and in its
 // gradient. The CPU has only some of the rows, which lie far apart there.
 template <typename Description>
-void CheckLarge(const How& how) {
+void CheckLarge(const How& how) try {
   constexpr int64_t kWidth = 4096, kRows = 64, kEntries = 70;
   constexpr int64_t kCount = (1 << 19) + kEntries;
   const bool sparse = how.form != Form::kDense;
@@ -469,7 +465,7 @@ void CheckLarge(const How& how) {
   const auto enlarge = [&](const void* small, int64_t small_count, E type,
                            int64_t count, const auto& place) {
     const int64_t bytes = kWidth * SizeOf(type);
-    large.push_back(AllocateOnDevice(count * bytes));
+    large.push_back(Allocate(count * bytes));
     for (int64_t row = 0; row < small_count; ++row) {
       rows.push_back(
           {static_cast<char*>(large.back().get()) + place(row) * bytes,
@@ -496,28 +492,22 @@ void CheckLarge(const How& how) {
     on_gpu.slices[0].rows = row_count;
   }
   const auto allocate = [&](std::size_t bytes) {
-    large.push_back(AllocateOnDevice(bytes));
-    if (std::count(large.begin(), large.end(), nullptr) > 0) {
-      throw std::bad_alloc();
-    }
-    for (const Row& row : rows) CopyToDevice(row.large, row.small, row.bytes);
+    large.push_back(Allocate(bytes));
+    for (const Row& row : rows) Copy(row.large, row.small, row.bytes);
     return large.back().get();
   };
-  try {
-    Require(ApplyOnGpu<Description>(on_gpu, {nullptr, allocate}));
-  } catch (const std::bad_alloc&) {
-    std::puts("-      more than 2^31 elements: skipped, too little memory");
-    return;
-  }
+  Require(ApplyOnGpu<Description>(on_gpu, {nullptr, allocate}));
   WaitForDevice();
   ApplyOnCpu(on_cpu, kMakersOf<Description>);
   bool right = true;
   for (const Row& row : rows) {
     std::string found(row.bytes, 0);
-    CopyFromDevice(found.data(), row.large, row.bytes);
+    Copy(found.data(), row.large, row.bytes);
     right = right && found == std::string(row.small, row.bytes);
   }
   ReportSteps<Description>(how, ", more than 2^31 elements", right);
+} catch (const std::bad_alloc&) {
+  std::puts("-      more than 2^31 elements: skipped, too little memory");
 }
 
 void CheckAll() {

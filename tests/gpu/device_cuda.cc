@@ -1,5 +1,8 @@
 #include <cuda_runtime.h>
 
+#include <memory>
+#include <new>
+
 #include "tests/gpu/device.h"
 
 namespace tf_opt {
@@ -21,59 +24,40 @@ std::string DeviceName() {
 
 void DeviceFree::operator()(void* memory) const { cudaFree(memory); }
 
-DeviceMemory AllocateOnDevice(std::size_t bytes) {
+DeviceMemory Allocate(std::size_t bytes, bool shared) {
   void* memory = nullptr;
-  if (cudaMalloc(&memory, bytes) != cudaSuccess) {
-    cudaGetLastError();  // So that it isn't taken for the next call's.
-    return nullptr;
-  }
+  shared ? cudaMallocManaged(&memory, bytes) : cudaMalloc(&memory, bytes);
+  cudaGetLastError();  // So that it isn't taken for the next call's.
+  if (memory == nullptr) throw std::bad_alloc();
   return DeviceMemory(memory);
 }
 
-DeviceMemory AllocateShared(std::size_t bytes) {
-  void* memory = nullptr;
-  cudaMallocManaged(&memory, bytes);  // Fails without a device.
-  cudaGetLastError();
-  return DeviceMemory(memory);
-}
-
-void CopyToDevice(void* to, const void* from, std::size_t bytes) {
-  RequireCuda(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
-}
-
-void CopyFromDevice(void* to, const void* from, std::size_t bytes) {
-  RequireCuda(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost));
+void Copy(void* to, const void* from, std::size_t bytes) {
+  RequireCuda(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  WaitForDevice();
 }
 
 void WaitForDevice() { RequireCuda(cudaDeviceSynchronize()); }
 
 void NextThreadOrder() {}
 
-struct Graph::State {
+Work Captured(const Work& work) {
   cudaStream_t stream;
   cudaGraph_t graph;
   cudaGraphExec_t executable;
-};
-
-Graph::Graph(const Work& work) : state_(new State) {
-  RequireCuda(cudaStreamCreate(&state_->stream));
-  RequireCuda(
-      cudaStreamBeginCapture(state_->stream, cudaStreamCaptureModeGlobal));
-  Require(work(state_->stream));
-  RequireCuda(cudaStreamEndCapture(state_->stream, &state_->graph));
-  RequireCuda(cudaGraphInstantiate(&state_->executable, state_->graph, 0));
-}
-
-Graph::~Graph() {
-  cudaGraphExecDestroy(state_->executable);
-  cudaGraphDestroy(state_->graph);
-  cudaStreamDestroy(state_->stream);
-}
-
-const char* Graph::operator()(void* stream) {
-  RequireCuda(
-      cudaGraphLaunch(state_->executable, static_cast<cudaStream_t>(stream)));
-  return nullptr;
+  RequireCuda(cudaStreamCreate(&stream));
+  RequireCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  Require(work(stream));
+  RequireCuda(cudaStreamEndCapture(stream, &graph));
+  RequireCuda(cudaGraphInstantiate(&executable, graph, 0));
+  RequireCuda(cudaGraphDestroy(graph));
+  RequireCuda(cudaStreamDestroy(stream));
+  const std::shared_ptr<CUgraphExec_st> owned(executable, cudaGraphExecDestroy);
+  return [owned](void* stream) -> const char* {
+    RequireCuda(
+        cudaGraphLaunch(owned.get(), static_cast<cudaStream_t>(stream)));
+    return nullptr;
+  };
 }
 
 float TimeOnDevice(int repetitions, const Work& work) {

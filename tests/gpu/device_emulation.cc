@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <random>
 
 #include "tests/gpu/device.h"
@@ -12,19 +13,13 @@ std::string DeviceName() { return "no GPU: the engine is emulated"; }
 
 void DeviceFree::operator()(void* memory) const { std::free(memory); }
 
-DeviceMemory AllocateOnDevice(std::size_t bytes) {
-  return DeviceMemory(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+DeviceMemory Allocate(std::size_t bytes, bool) {
+  void* const memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (memory == nullptr) throw std::bad_alloc();
+  return DeviceMemory(memory);
 }
 
-DeviceMemory AllocateShared(std::size_t bytes) {
-  return AllocateOnDevice(bytes);
-}
-
-void CopyToDevice(void* to, const void* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
-}
-
-void CopyFromDevice(void* to, const void* from, std::size_t bytes) {
+void Copy(void* to, const void* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
@@ -35,15 +30,7 @@ void NextThreadOrder() {
   EmulatedDevice::order = static_cast<EmulatedDevice::Order>(random() % 3);
 }
 
-struct Graph::State {
-  Work work;
-};
-
-Graph::Graph(const Work& work) : state_(new State{work}) {}
-
-Graph::~Graph() = default;
-
-const char* Graph::operator()(void* stream) { return state_->work(stream); }
+Work Captured(const Work& work) { return work; }
 
 float TimeOnDevice(int repetitions, const Work& work) {
   const auto begin = std::chrono::steady_clock::now();

@@ -12,9 +12,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <iostream>
-#include <memory>
+#include <iterator>
 #include <new>
 #include <numeric>
 #include <random>
@@ -35,11 +34,6 @@
 
 namespace tf_opt {
 namespace {
-
-struct Workload {
-  std::string title;
-  std::vector<int64_t> sizes;
-};
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -63,25 +57,24 @@ int CountSlots(int variant) {
 // `columns`. With ids, it is a step with each set of them, in a CUDA graph.
 template <typename Description>
 void Measure(const std::string& columns, GpuStep step, int64_t moved,
-             int rounds, const std::vector<int32_t>& ids = {}) {
+             int rounds, const std::vector<int32_t>& ids = {}) try {
   const int count = step.arrays.count();
   const int operands =
       kFrameOperandCount + CountSlots<Description>(step.variant);
   step.arrays.arrays.resize(operands * count);
   const int64_t element = SizeOf(step.arrays.element);
   std::vector<DeviceMemory> memory;
-  bool enough = true;
   // Numbers between 1 and 2, or what looks like it in 16 bits.
   std::vector<uint16_t> pattern(1 << 19);
   for (uint16_t& x : pattern) x = 0x3f80 | (std::rand() & 0x7f);
   const auto add = [&](int64_t bytes) {
-    memory.push_back(AllocateOnDevice(bytes));
+    memory.push_back(Allocate(bytes));
     char* const array = static_cast<char*>(memory.back().get());
-    enough = enough && array != nullptr;
-    if (!enough) return array;
     const int64_t copied = std::min<int64_t>(bytes, 2 * pattern.size());
-    CopyToDevice(array, pattern.data(), copied);
-    RepeatOnDevice(array, copied, bytes);
+    Copy(array, pattern.data(), copied);
+    for (int64_t done = copied; done < bytes; done *= 2) {
+      Copy(array + done, array, std::min(done, bytes - done));
+    }
     return array;
   };
   for (int k = 0; k < operands; ++k) {
@@ -99,13 +92,11 @@ void Measure(const std::string& columns, GpuStep step, int64_t moved,
   char* const all_ids = add((1 + ids.size()) * sizeof(int32_t));
   char* const own = add(sizeof(VariableInputs));
   char* const copied = add(moved);
-  const auto skip = [&] {
-    std::printf("%s\tskipped: too little memory\n", columns.c_str());
-  };
-  if (!enough) return skip();
-  CopyToDevice(all_ids, ids.data(), ids.size() * sizeof(int32_t));
+  if (!ids.empty()) {
+    Copy(all_ids, ids.data(), ids.size() * sizeof(int32_t));
+  }
   const VariableInputs numbers;
-  CopyToDevice(own, &numbers, sizeof(numbers));
+  Copy(own, &numbers, sizeof(numbers));
   for (int k = 0; k < 4; ++k) {
     step.variables.inputs[k] = {
         static_cast<double*>(static_cast<void*>(own)) + k,
@@ -118,8 +109,7 @@ void Measure(const std::string& columns, GpuStep step, int64_t moved,
   };
   DeviceMemory workspace;  // As large for all steps.
   const auto allocate = [&](std::size_t bytes) {
-    if (workspace == nullptr) workspace = AllocateOnDevice(bytes);
-    if (workspace == nullptr) throw std::bad_alloc();
+    if (workspace == nullptr) workspace = Allocate(bytes);
     return workspace.get();
   };
   Work steps = [&](void* stream) {
@@ -132,17 +122,9 @@ void Measure(const std::string& columns, GpuStep step, int64_t moved,
     }
     return error;
   };
-  try {
-    Require(steps(nullptr));
-  } catch (const std::bad_alloc&) {
-    return skip();
-  }
+  Require(steps(nullptr));
   // The kernels alone, without the host.
-  std::unique_ptr<Graph> graph;
-  if (!ids.empty()) {
-    graph = std::make_unique<Graph>(steps);
-    steps = std::ref(*graph);
-  }
+  if (!ids.empty()) steps = Captured(steps);
   // Some milliseconds each time; the first round warms up.
   const int64_t repetitions =
       std::clamp<int64_t>((int64_t{8} << 30) / moved, 1, 50);
@@ -159,18 +141,20 @@ void Measure(const std::string& columns, GpuStep step, int64_t moved,
   std::printf("%s\t%.4f\t%.1f\t%.1f\n", columns.c_str(), milliseconds,
               moved / milliseconds / 1e6, moved / Median(copy_times) / 1e6);
   std::fflush(stdout);
+} catch (const std::bad_alloc&) {
+  std::printf("%s\tskipped: too little memory\n", columns.c_str());
 }
 
 // Every rule without and with its optional slots, if it has any.
-void MeasureTensors(const Workload& workload, int rounds) {
+void MeasureTensors(const std::string& workload,
+                    const std::vector<int64_t>& sizes, int rounds) {
   const auto measure = [&](auto rule, const std::string& title,
                            ElementType element, int variant) {
     using Description = typename decltype(rule)::type;
     GpuStep step;
     step.variant = variant;
     step.arrays.element = element;
-    step.arrays.sizes = workload.sizes;
-    const std::vector<int64_t>& sizes = workload.sizes;
+    step.arrays.sizes = sizes;
     const std::vector<DenseTensor<float>> tensors(sizes.size());
     const std::size_t launches = 1 + PlanGpuBatches(tensors).size();
     // The gradient is only read.
@@ -179,8 +163,8 @@ void MeasureTensors(const Workload& workload, int rounds) {
         (3 * SizeOf(element) +
          2 * sizeof(float) * CountSlots<Description>(variant));
     Measure<Description>(
-        workload.title + "\t" + title + "\t" + std::to_string(launches), step,
-        moved, rounds);
+        workload + "\t" + title + "\t" + std::to_string(launches), step, moved,
+        rounds);
   };
   ForEachRule([&](auto rule) {
     using Description = typename decltype(rule)::type;
@@ -280,11 +264,9 @@ int main(int argc, char** argv) {
       MeasureTables(rounds);
       continue;
     }
-    Workload workload;
     const std::size_t tab = line.find('\t');
-    workload.title = line.substr(0, tab);
     std::istringstream sizes(line.substr(tab + 1));
-    for (int64_t size; sizes >> size;) workload.sizes.push_back(size);
-    MeasureTensors(workload, rounds);
+    MeasureTensors(line.substr(0, tab),
+                   {std::istream_iterator<int64_t>(sizes), {}}, rounds);
   }
 }
