@@ -77,8 +77,8 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
   TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "decoupled_weight_decay",
                                  &frame.decoupled_weight_decay));
   TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "maximize", &frame.maximize));
-  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "stochastic_rounding",
-                                 &frame.stochastic_rounding));
+  TF_RETURN_IF_ERROR(
+      GetNodeAttr(attributes, "stochastic_rounding", &stochastic_rounding));
   for (const ScalarInfo& mode : optimizer->rule.modes) {
     values.modes.emplace_back();
     TF_RETURN_IF_ERROR(
@@ -217,10 +217,11 @@ absl::Status ApplyLaunch::CheckLayer(int64_t* number) const {
       operands_[stacked_].name, "`, got ", *number));
 }
 
-bool ApplyLaunch::UsesRandomBits(const FrameInputs& frame) const {
-  if (frame.stochastic_rounding && Has16Bits(array(kVariable, 0).type) &&
+OperandSet ApplyLaunch::RoundedAtRandom() const {
+  OperandSet rounded = 0;
+  if (attributes_.stochastic_rounding && Has16Bits(array(kVariable, 0).type) &&
       !has(kMasterWeight)) {
-    return true;
+    rounded |= 1u << kVariable;
   }
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
     if (operands_[k].storage != Storage::kState ||
@@ -228,10 +229,10 @@ bool ApplyLaunch::UsesRandomBits(const FrameInputs& frame) const {
       continue;
     }
     for (int i = 0; i < size(); ++i) {
-      if (array(k, i).type == tensorflow::DT_BFLOAT16) return true;
+      if (array(k, i).type == tensorflow::DT_BFLOAT16) rounded |= 1u << k;
     }
   }
-  return false;
+  return rounded;
 }
 
 StepArrays ApplyLaunch::GetArrays(int64_t layer) const {

@@ -43,6 +43,7 @@ struct ApplyAttributes {
   int variant = 0;    // Of the rule; see rules/description.h.
   RuleValues values;  // Only the modes.
   FrameInputs frame;  // Without scalars.
+  bool stochastic_rounding = false;
   SliceAttributes slices;
 };
 
@@ -89,8 +90,8 @@ class ApplyLaunch {
   // ... and its rows that wait, if rows of tables do.
   std::vector<WaitingRows> waiting_rows() const;
 
-  // Returns whether anything is rounded at random.
-  bool UsesRandomBits(const FrameInputs& frame) const;
+  // Returns what is rounded at random.
+  OperandSet RoundedAtRandom() const;
 
   // Returns the arrays as the engines take them, the stacked operand from
   // `layer` on.

@@ -111,7 +111,7 @@ class ApplyOnCpuOp : public ApplyKernel {
     // that decays towards zero from slowing the loop down a hundredfold.
     const tensorflow::port::ScopedFlushDenormal flush_denormals;
     step.variant = attributes_.variant;
-    step.frame.uses_random_bits = launch.UsesRandomBits(step.frame);
+    step.frame.rounded_at_random = launch.RoundedAtRandom();
     step.sparse = attributes_.slices.sparse;
     step.lazy = attributes_.slices.lazy;
     step.threads = ThreadsOf(context);

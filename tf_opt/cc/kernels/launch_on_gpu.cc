@@ -63,7 +63,7 @@ class ApplyOnGpuOp : public ApplyKernel {
                              CopyOnGpu(to, from, bytes, queue.stream));
                        }));
     step.variables = launch.vectors;
-    step.frame.uses_random_bits = launch.UsesRandomBits(step.frame);
+    step.frame.rounded_at_random = launch.RoundedAtRandom();
     step.has_accumulators = launch.has(kAccumulator);
     if (launch.is_stacked()) {
       step.layer =

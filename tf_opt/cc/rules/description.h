@@ -97,37 +97,6 @@ auto WithRule(int variant, const Use& use) {
   }
 }
 
-// The k-th slot of a variant, whose `choices` are the slots' booleans. A slot
-// by row isn't among them.
-template <typename Description>
-constexpr Operand SlotOf(const bool* choices, int k) {
-  for (const Operand& slot : Description::kSlotOperands) {
-    if (slot.optional && !*choices++) continue;
-    if (slot.may_be_by_row && *choices++) continue;
-    if (k-- == 0) return slot;
-  }
-  return Operand(nullptr);
-}
-
-template <typename Rule>
-struct SlotsOf;
-template <template <typename, bool...> class Rule, typename V, bool... kVariant>
-struct SlotsOf<Rule<V, kVariant...>> {
-  template <std::size_t... kIndices>
-  static constexpr std::array<Operand, sizeof...(kIndices)> Make(
-      std::index_sequence<kIndices...>) {
-    using Description = typename Rule<V, kVariant...>::Description;
-    [[maybe_unused]] constexpr std::array<bool, sizeof...(kVariant)> kChoices =
-        {kVariant...};
-    return {{SlotOf<Description>(kChoices.data(), kIndices)...}};
-  }
-};
-
-// The slots that a rule has of each element.
-template <typename Rule>
-inline constexpr auto kSlotsOf =
-    SlotsOf<Rule>::Make(std::make_index_sequence<Rule::kSlots>());
-
 // Some operands of a step: a bit for each.
 using OperandSet = uint32_t;
 
@@ -135,31 +104,18 @@ TF_OPT_RULE_INLINE constexpr bool Has(OperandSet operands, int operand) {
   return (operands >> operand & 1) != 0;
 }
 
-// The operands of a rule's step for which `is_one` is true.
-template <typename Rule, typename IsOne>
-constexpr OperandSet OperandsOf(const IsOne& is_one) {
-  static_assert(Rule::kSlots <= kMostSlots, "no room for the slots");
-  OperandSet operands = 0;
-  for (int k = 0; k < kFrameOperandCount; ++k) {
-    if (is_one(kFrameOperands[k])) operands |= 1u << k;
-  }
-  for (int k = 0; k < Rule::kSlots; ++k) {
-    if (is_one(kSlotsOf<Rule>[k])) operands |= 1u << (kFrameOperandCount + k);
-  }
-  return operands;
-}
-
-// Those that are stacked.
+// The stacked operands of a rule's step: slots in front of optional ones, which
+// come last.
 template <typename Rule>
-inline constexpr OperandSet kStackedOf = OperandsOf<Rule>(
-    [](const Operand& operand) { return operand.is_stacked(); });
-
-// Those that are rounded at random.
-template <typename Rule>
-inline constexpr OperandSet kRoundedAtRandom =
-    OperandsOf<Rule>([](const Operand& operand) {
-      return operand.rounding == Rounding::kAtRandom;
-    });
+inline constexpr OperandSet kStackedOf = [] {
+  OperandSet stacked = 0;
+  int k = kFrameOperandCount;
+  for (const Operand& slot : Rule::Description::kSlotOperands) {
+    if (slot.is_stacked()) stacked |= 1u << k;
+    ++k;
+  }
+  return stacked;
+}();
 
 // One of a rule's ops.
 struct OpForm {

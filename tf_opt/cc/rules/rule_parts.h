@@ -16,6 +16,7 @@ namespace tf_opt {
 // description follows the rule, so that RuleBase<struct Foo, ...> declares it.
 template <typename Description_, typename V, typename Scalars_, int kSlots_>
 struct RuleBase {
+  static_assert(kSlots_ <= kMostSlots, "no room for the slots");
   using Description = Description_;
   using Value = V;  // The arithmetic type.
   // A step's scalars, made of the hyperparameters: computed once in float64,

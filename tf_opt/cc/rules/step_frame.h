@@ -49,10 +49,9 @@ struct FrameInputs {
   // steps so far, and a number that is chosen once.
   int64_t iteration = 0;
   int64_t seed = 0;
-  // True if 16-bit variables are rounded at random.
-  bool stochastic_rounding = false;
-  // True if anything is rounded at random, which costs a little per variable.
-  bool uses_random_bits = false;
+  // What is rounded at random where it is stored in 16 bits. It costs a little
+  // per variable.
+  OperandSet rounded_at_random = 0;
 };
 
 inline constexpr ScalarInput<FrameInputs> kFrameScalars[] = {
@@ -129,17 +128,14 @@ struct MovingAverage {
 // The frame of one variable.
 template <typename V>
 struct Frame {
-  // `rounded_at_random` are the operands whose 16-bit state is rounded at
-  // random; `inputs` tell whether the variable is.
   TF_OPT_HOST_DEVICE Frame(const FrameInputs& inputs, const VariableInputs& own,
-                           double keep, OperandSet rounded_at_random)
+                           double keep)
       : gradient(inputs, own),
         keep(keep),
         average(inputs),
         update(inputs.update),
-        rounded_at_random(rounded_at_random & ~(1u << kVariable)) {
-    if (inputs.stochastic_rounding) this->rounded_at_random |= 1u << kVariable;
-    if (!inputs.uses_random_bits) return;
+        rounded_at_random(inputs.rounded_at_random) {
+    if (rounded_at_random == 0) return;
     random_key = RandomKey()
                      .With(inputs.seed)
                      .With(inputs.iteration)
@@ -202,8 +198,7 @@ struct FramedRule : Frame<typename Rule::Value> {
                                 const FrameInputs& inputs,
                                 const VariableInputs& own)
       : Frame<typename Rule::Value>(inputs, own,
-                                    KeptBy<Rule>(scalars, inputs, own),
-                                    kRoundedAtRandom<Rule>),
+                                    KeptBy<Rule>(scalars, inputs, own)),
         rule(scalars, WithDecoupledDecay(inputs, own)) {}
 
   Rule rule;

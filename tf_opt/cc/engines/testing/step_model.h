@@ -36,6 +36,9 @@ using E = ElementType;
 inline std::mt19937_64 random_bits;
 inline int Any(int count) { return random_bits() % count; }
 
+// State that is rounded at random: a third slot, as Adam's maximum, isn't.
+constexpr OperandSet kRoundedState = 1u << kAverage | 3u << kFrameOperandCount;
+
 // Every part of a frame, on and off.
 inline std::vector<FrameInputs> AllFrames() {
   FrameInputs update;
@@ -44,12 +47,12 @@ inline std::vector<FrameInputs> AllFrames() {
   update.ema_momentum = 0.9;
   update.iteration = 7;
   update.seed = -3;
-  update.uses_random_bits = true;
+  update.rounded_at_random = kRoundedState;
   FrameInputs overwrite = update;
   overwrite.overwrite_with_average = true;
   overwrite.maximize = true;
   overwrite.decoupled_weight_decay = false;
-  overwrite.stochastic_rounding = true;
+  overwrite.rounded_at_random |= 1u << kVariable;
   FrameInputs accumulate = update;
   accumulate.update = false;
   FrameInputs accumulate_and_overwrite = overwrite;
@@ -341,7 +344,9 @@ class StepModel {
     for (const Operand& operand : kFrameOperands) AddArrays(operand);
     WithRule<Description, float>(how.variant, [this](auto tag) {
       using Rule = typename decltype(tag)::type;
-      for (const Operand& slot : kSlotsOf<Rule>) AddArrays(slot);
+      for (int k = 0; k < Rule::kSlots; ++k) {
+        AddArrays(Description::kSlotOperands[k]);
+      }
       if (Rule::kRowWise) AddArrays(Operand("").ByRow());
     });
     slots_ = operands_.size() - kFrameOperandCount;
