@@ -21,13 +21,9 @@ struct AdamaxHyperparameters {
 struct AdamaxScalars : AdamaxHyperparameters {
   TF_OPT_HOST_DEVICE explicit AdamaxScalars(const AdamaxHyperparameters& h)
       : AdamaxHyperparameters(h),
-        step_size(h.learning_rate / (1.0 - Power(h.beta_1, h.step))),
-        epsilon_inside(h.torch_epsilon ? h.epsilon : 0.0),
-        epsilon_outside(h.torch_epsilon ? 0.0 : h.epsilon) {}
+        step_size(h.learning_rate / (1.0 - Power(h.beta_1, h.step))) {}
 
   double step_size;
-  double epsilon_inside;
-  double epsilon_outside;
 };
 
 template <typename V, bool...>
@@ -36,8 +32,8 @@ struct AdamaxRule : RuleBase<struct Adamax, V, AdamaxScalars, 2> {
                                 const VariableInputs& own)
       : moments(scalars),
         step_size(own.learning_rate_factor * scalars.step_size),
-        epsilon_inside(scalars.epsilon_inside),
-        epsilon_outside(scalars.epsilon_outside) {}
+        epsilon_inside(scalars.torch_epsilon ? scalars.epsilon : 0.0),
+        epsilon_outside(scalars.torch_epsilon ? 0.0 : scalars.epsilon) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& u) const {
     m = moments.beta_1 * m + moments.one_minus_beta_1 * g;
@@ -47,9 +43,9 @@ struct AdamaxRule : RuleBase<struct Adamax, V, AdamaxScalars, 2> {
 
   TF_OPT_HOST_DEVICE static MissedStep Missed(const AdamaxScalars& scalars,
                                               const VariableInputs& own) {
-    return Moments<V>::Missed(scalars,
-                              own.learning_rate_factor * scalars.step_size,
-                              scalars.epsilon_outside, scalars.beta_2);
+    return Moments<V>::Missed(
+        scalars, own.learning_rate_factor * scalars.step_size,
+        scalars.torch_epsilon ? 0.0 : scalars.epsilon, scalars.beta_2);
   }
 
   TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m,

@@ -14,13 +14,6 @@ struct AsgdHyperparameters {
   int64_t seen_batches = 1;  // n, this one included.
 };
 
-struct AsgdScalars : AsgdHyperparameters {
-  TF_OPT_HOST_DEVICE explicit AsgdScalars(const AsgdHyperparameters& h)
-      : AsgdHyperparameters(h), step_size(h.learning_rate / h.seen_batches) {}
-
-  double step_size;
-};
-
 // sum - old_term + new_term, rounded once. Rounding the intermediate result too
 // would leave an error of the terms' size in every step, and the same error
 // again and again once the terms have settled: after a million steps it reached
@@ -39,12 +32,13 @@ TF_OPT_RULE_INLINE V ReplaceTerm(V sum, V old_term, V new_term) {
 }
 
 template <typename V, bool...>
-struct AsgdRule : RuleBase<struct Asgd, V, AsgdScalars, 2> {
+struct AsgdRule : RuleBase<struct Asgd, V, AsgdHyperparameters, 2> {
   static constexpr bool kRoundsGradientLikeSlot = true;
 
-  TF_OPT_HOST_DEVICE AsgdRule(const AsgdScalars& scalars,
+  TF_OPT_HOST_DEVICE AsgdRule(const AsgdHyperparameters& scalars,
                               const VariableInputs& own)
-      : step_size(own.learning_rate_factor * scalars.step_size) {}
+      : step_size(own.learning_rate_factor *
+                  (scalars.learning_rate / scalars.seen_batches)) {}
 
   // held(x) is x rounded to the type of the last slot, y.
   template <typename Held>

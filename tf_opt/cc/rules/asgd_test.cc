@@ -25,7 +25,7 @@ double DriftAfterAMillionSteps(double (*scale)(int step), const Held& held) {
   AsgdHyperparameters h;
   h.learning_rate = 0;
   h.seen_batches = kLayers;
-  const AsgdRule<float> rule(AsgdScalars(h), {});
+  const AsgdRule<float> rule(h, {});
   float p = 0, d = 0, y[kLayers] = {};
   for (int step = 0; step < 1000000; ++step) {
     const int batch = step % kLayers;
@@ -56,7 +56,7 @@ TEST(AsgdRule, TheSumHardlyDriftsWhenTheGradientsSettle) {
 TEST(AsgdRule, WithOneBatchTheSumIsTheGradient) {
   std::mt19937 random(2);
   std::normal_distribution<float> noise;
-  const AsgdRule<float> rule(AsgdScalars(AsgdHyperparameters()), {});
+  const AsgdRule<float> rule(AsgdHyperparameters(), {});
   float p = 0, d = 0, y = 0;
   for (int step = 0; step < 1000; ++step) {
     const float g = noise(random) * std::exp(4 * noise(random));

@@ -17,23 +17,16 @@ struct AveragedSgdHyperparameters {
   int64_t step = 1;  // t, counted from 1.
 };
 
-struct AveragedSgdScalars : AveragedSgdHyperparameters {
-  TF_OPT_HOST_DEVICE explicit AveragedSgdScalars(
-      const AveragedSgdHyperparameters& h)
-      : AveragedSgdHyperparameters(h), mu(1.0 / Max(1.0, h.step - 1 - h.t0)) {}
-
-  double mu;
-};
-
 template <typename V, bool...>
 struct AveragedSgdRule
-    : RuleBase<struct AveragedSgd, V, AveragedSgdScalars, 1> {
-  TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdScalars& scalars,
+    : RuleBase<struct AveragedSgd, V, AveragedSgdHyperparameters, 1> {
+  TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdHyperparameters& scalars,
                                      const VariableInputs& own)
-      : eta(own.learning_rate_factor * scalars.eta), mu(scalars.mu) {}
+      : eta(own.learning_rate_factor * scalars.eta),
+        mu(1.0 / Max(1.0, scalars.step - 1 - scalars.t0)) {}
 
-  TF_OPT_HOST_DEVICE static double Kept(const AveragedSgdScalars& scalars,
-                                        const VariableInputs& own) {
+  TF_OPT_HOST_DEVICE static double Kept(
+      const AveragedSgdHyperparameters& scalars, const VariableInputs& own) {
     return KeptPart(scalars.eta, scalars.lambd * own.learning_rate_factor);
   }
 
