@@ -60,8 +60,10 @@ class RandomKey {
 class RandomWords {
  public:
   // Starts at the word of this element.
-  TF_OPT_RULE_INLINE RandomWords(const RandomKey& key, int64_t element)
-      : RandomWords(key, static_cast<uint64_t>(element) >> 1, 0) {}
+  TF_OPT_RULE_INLINE RandomWords(const RandomKey& key, uint64_t element)
+      : word_(static_cast<uint32_t>(element >> 1)),
+        first_(key.low() + word_),
+        key_(key.high() + static_cast<uint32_t>(element >> 33) * 0x9e3779b9) {}
 
   // Returns whether the i-th word has the same upper half of its number as the
   // first, which all words in one call must have.
@@ -76,11 +78,6 @@ class RandomWords {
   }
 
  private:
-  TF_OPT_RULE_INLINE RandomWords(const RandomKey& key, uint64_t word, int)
-      : word_(static_cast<uint32_t>(word)),
-        first_(key.low() + static_cast<uint32_t>(word)),
-        key_(key.high() + static_cast<uint32_t>(word >> 32) * 0x9e3779b9) {}
-
   uint32_t word_;  // Lower half of the first word's number.
   uint32_t first_;
   uint32_t key_;
