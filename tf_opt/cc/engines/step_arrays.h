@@ -50,11 +50,11 @@ struct DenseTensor {
   TF_OPT_RULE_INLINE V* master_weight() const {
     return static_cast<V*>(operands[kMasterWeight]);
   }
-  TF_OPT_RULE_INLINE StateArray<V> average() const { return state(kAverage); }
-  TF_OPT_RULE_INLINE StateArray<V> slot(int k) const {
+  TF_OPT_RULE_INLINE StepArray average() const { return state(kAverage); }
+  TF_OPT_RULE_INLINE StepArray slot(int k) const {
     return state(kFrameOperandCount + k);
   }
-  TF_OPT_RULE_INLINE StateArray<V> state(int operand) const {
+  TF_OPT_RULE_INLINE StepArray state(int operand) const {
     return {operands[operand], types[operand]};
   }
 
@@ -99,12 +99,6 @@ struct DenseTensor {
     operands[operand] =
         static_cast<char*>(operands[operand]) + by * ElementSize(operand);
   }
-};
-
-// Of one operand and variable; absent if null.
-struct StepArray {
-  void* data = nullptr;
-  StateType type = StateType::kArithmetic;  // Of state.
 };
 
 struct StepArrays {

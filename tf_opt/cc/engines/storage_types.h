@@ -3,6 +3,7 @@
 #define TF_OPT_CC_ENGINES_STORAGE_TYPES_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "tf_opt/cc/rules/float_bits.h"
 #include "tf_opt/cc/rules/operand.h"
@@ -50,24 +51,16 @@ TF_OPT_RULE_INLINE V RoundAtRandom(V value, Random, V) {
 // Moments and arithmetic are float32 for every variable type but float64: in
 // bfloat16, 0.999 is 1 and an Adam step is exactly zero.
 template <typename T>
-struct ComputeTypeOf {
-  using type = float;
-};
-template <>
-struct ComputeTypeOf<double> {
-  using type = double;
-};
-template <typename T>
-using ComputeType = typename ComputeTypeOf<T>::type;
+using ComputeType =
+    std::conditional_t<std::is_same<T, double>::value, double, float>;
 
-// An array of state whose arithmetic is in V; null: there is none.
-template <typename V>
-struct StateArray {
-  void* data;
-  StateType type;
+// The array of one operand and variable; absent if null.
+struct StepArray {
+  void* data = nullptr;
+  StateType type = StateType::kArithmetic;  // Of state.
 };
 
-// Of one of its elements, in bytes.
+// Of an element of state whose arithmetic is in V, in bytes.
 template <typename V>
 TF_OPT_RULE_INLINE constexpr int StateSize(StateType type) {
   return type == StateType::kArithmetic ? sizeof(V)

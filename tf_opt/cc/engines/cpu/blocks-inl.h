@@ -177,7 +177,7 @@ class GradientBlock {
 template <typename V>
 class StateBlock {
  public:
-  StateBlock(const StateArray<V>& array, int64_t start, int n)
+  StateBlock(const StepArray& array, int64_t start, int n)
       : array_(array),
         start_(start),
         n_(n),
@@ -214,7 +214,7 @@ class StateBlock {
     }
   }
 
-  StateArray<V> array_;
+  StepArray array_;
   int64_t start_;
   int n_;
   V* values_;

@@ -45,8 +45,8 @@ inline __attribute__((always_inline)) void PrefetchBlock(const V* tensor,
 }
 
 template <int64_t kSize, typename V>
-inline __attribute__((always_inline)) void PrefetchState(
-    const StateArray<V>& array, int64_t start) {
+inline __attribute__((always_inline)) void PrefetchState(const StepArray& array,
+                                                         int64_t start) {
   if (array.type == StateType::kArithmetic) {
     PrefetchBlock<true, kSize>(static_cast<V*>(array.data), start);
   } else if (array.type == StateType::kBFloat16) {
@@ -224,9 +224,10 @@ inline __attribute__((always_inline)) void UpdateInPlace(
 template <typename T>
 void UpdateBlocks(const CpuRule<ComputeType<T>>& rule,
                   const TensorRange<T>& range) {
+  using V = ComputeType<T>;
   const DenseTensor<T>& tensor = range.tensor;
   const bool transforms = Transforms(rule.frame, tensor);
-  constexpr bool kMayBeInPlace = std::is_same<T, ComputeType<T>>::value;
+  constexpr bool kMayBeInPlace = std::is_same<T, V>::value;
   const bool in_place = kMayBeInPlace && IsInPlace(range, transforms);
   const int64_t distance = prefetch_distance;
   constexpr int64_t kSize = kBlockSizeOf<T>;
@@ -242,11 +243,11 @@ void UpdateBlocks(const CpuRule<ComputeType<T>>& rule,
       PrefetchBlock<true, kSize>(tensor.variable(), ahead);
       PrefetchBlock<false, kSize>(range.gradient, ahead - range.begin);
       for (int k = 0; k < kMostSlots; ++k) {
-        PrefetchState<kSize>(tensor.slot(k), ahead);
+        PrefetchState<kSize, V>(tensor.slot(k), ahead);
       }
       PrefetchBlock<true, kSize>(tensor.accumulator(), ahead);
       PrefetchBlock<true, kSize>(tensor.master_weight(), ahead);
-      PrefetchState<kSize>(tensor.average(), ahead);
+      PrefetchState<kSize, V>(tensor.average(), ahead);
     }
     if constexpr (kMayBeInPlace) {
       if (in_place) {
@@ -314,7 +315,7 @@ void AccumulateRange(const Frame<ComputeType<T>>& frame,
     if (distance > 0 && ahead < range.end) {
       PrefetchBlock<false, kSize>(range.gradient, ahead - range.begin);
       PrefetchBlock<true, kSize>(tensor.accumulator(), ahead);
-      PrefetchState<kSize>(tensor.average(), ahead);
+      PrefetchState<kSize, V>(tensor.average(), ahead);
     }
     if (tensor.accumulator() != nullptr) {
       const GradientBlock<V, T> block(range.gradient_at(start), n);

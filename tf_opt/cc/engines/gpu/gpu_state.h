@@ -57,32 +57,34 @@ class GpuState {
  public:
   // Loads kCount neighbours, which must be aligned.
   template <int kCount>
-  TF_OPT_RULE_INLINE static void Load(const StateArray<V>& array, int64_t at,
+  TF_OPT_RULE_INLINE static void Load(const StepArray& array, int64_t at,
                                       V (&values)[kCount]) {
-    switch (array.type) {
-      case StateType::kArithmetic:
-        return LoadAs<V>(array, at, values);
-      case StateType::kFloat:
-        return LoadAs<float>(array, at, values);
-      default:
-        return LoadAs<BFloat16>(array, at, values);
-    }
+    WithZero(array.type, [&](auto zero) {
+      using E = decltype(zero);
+      GpuPack<E, kCount> pack;
+      pack.Load(static_cast<const E*>(array.data) + at);
+      TF_OPT_UNROLL
+      for (int j = 0; j < kCount; ++j) {
+        values[j] = GpuConvert::Widen(pack.elements[j]);
+      }
+    });
   }
 
   // `element` is the number of the first element.
   template <int kCount>
-  TF_OPT_RULE_INLINE static void Store(const StateArray<V>& array, int64_t at,
+  TF_OPT_RULE_INLINE static void Store(const StepArray& array, int64_t at,
                                        const V (&values)[kCount],
                                        const RoundingBits& bits,
                                        int64_t element) {
-    switch (array.type) {
-      case StateType::kArithmetic:
-        return StoreAs<V>(array, at, values, {}, element);
-      case StateType::kFloat:
-        return StoreAs<float>(array, at, values, {}, element);
-      default:
-        return StoreAs<BFloat16>(array, at, values, bits, element);
-    }
+    WithZero(array.type, [&](auto zero) {
+      using E = decltype(zero);
+      GpuPack<E, kCount> pack;
+      TF_OPT_UNROLL
+      for (int j = 0; j < kCount; ++j) {
+        pack.elements[j] = Rounded<E>(values[j], bits, element + j);
+      }
+      pack.Store(static_cast<E*>(array.data) + at);
+    });
   }
 
   // Returns the value after a store to nearest.
@@ -93,28 +95,17 @@ class GpuState {
   }
 
  private:
-  template <typename E, int kCount>
-  TF_OPT_RULE_INLINE static void LoadAs(const StateArray<V>& array, int64_t at,
-                                        V (&values)[kCount]) {
-    GpuPack<E, kCount> pack;
-    pack.Load(static_cast<const E*>(array.data) + at);
-    TF_OPT_UNROLL
-    for (int j = 0; j < kCount; ++j) {
-      values[j] = GpuConvert::Widen(pack.elements[j]);
+  // Calls use(zero) with a zero of the type in which state is stored.
+  template <typename Use>
+  TF_OPT_RULE_INLINE static void WithZero(StateType type, const Use& use) {
+    switch (type) {
+      case StateType::kArithmetic:
+        return use(V());
+      case StateType::kFloat:
+        return use(float());
+      default:
+        return use(BFloat16());
     }
-  }
-
-  template <typename E, int kCount>
-  TF_OPT_RULE_INLINE static void StoreAs(const StateArray<V>& array, int64_t at,
-                                         const V (&values)[kCount],
-                                         const RoundingBits& bits,
-                                         int64_t element) {
-    GpuPack<E, kCount> pack;
-    TF_OPT_UNROLL
-    for (int j = 0; j < kCount; ++j) {
-      pack.elements[j] = Rounded<E>(values[j], bits, element + j);
-    }
-    pack.Store(static_cast<E*>(array.data) + at);
   }
 
   template <typename E>
