@@ -17,16 +17,27 @@ namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 namespace {
 
-inline float ToFloat(BFloat16 value) {
+// What has no 16 bits stays as it is.
+template <typename V>
+inline V Widen(V value) {
+  return value;
+}
+template <typename T>
+inline T Narrow(ComputeType<T> value) {
+  return value;
+}
+
+inline float Widen(BFloat16 value) {
   return FloatOf(static_cast<uint32_t>(value.bits) << 16);
 }
 
-inline BFloat16 ToBFloat16(float value) {
+template <>
+inline BFloat16 Narrow(float value) {
   return {static_cast<uint16_t>(BFloat16Nearest(value))};
 }
 
 // Select-only, without a branch: the compiler vectorizes it.
-inline float ToFloat(Half value) {
+inline float Widen(Half value) {
   constexpr uint32_t kExponent = 0x7c00u << 13;
   constexpr uint32_t kSmallestNormal = 113u << 23;  // 2^-14 as float32.
   const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000) << 16;
@@ -43,30 +54,19 @@ inline float ToFloat(Half value) {
   return FloatOf(magnitude | sign);
 }
 
-inline Half ToHalf(float value) {
+template <>
+inline Half Narrow(float value) {
   return {static_cast<uint16_t>(HalfNearest(value))};
 }
 
-template <typename V>
-inline void WidenBlock(const BFloat16* source, int n, V* target) {
-  for (int i = 0; i < n; ++i) target[i] = ToFloat(source[i]);
+template <typename T, typename V>
+inline void WidenBlock(const T* source, int n, V* target) {
+  for (int i = 0; i < n; ++i) target[i] = Widen(source[i]);
 }
 
-template <typename V>
-inline void NarrowBlock(const V* source, int n, BFloat16* target) {
-  for (int i = 0; i < n; ++i) {
-    target[i] = ToBFloat16(static_cast<float>(source[i]));
-  }
-}
-
-template <typename V>
-inline void WidenBlock(const float* source, int n, V* target) {
-  for (int i = 0; i < n; ++i) target[i] = source[i];
-}
-
-template <typename V>
-inline void NarrowBlock(const V* source, int n, float* target) {
-  for (int i = 0; i < n; ++i) target[i] = static_cast<float>(source[i]);
+template <typename V, typename T>
+inline void NarrowBlock(const V* source, int n, T* target) {
+  for (int i = 0; i < n; ++i) target[i] = Narrow<T>(source[i]);
 }
 
 inline void WidenBlock(const Half* source, int n, float* target) {
@@ -78,7 +78,7 @@ inline void WidenBlock(const Half* source, int n, float* target) {
     _mm256_storeu_ps(target + i, _mm256_cvtph_ps(bits));
   }
 #endif
-  for (; i < n; ++i) target[i] = ToFloat(source[i]);
+  for (; i < n; ++i) target[i] = Widen(source[i]);
 }
 
 inline void NarrowBlock(const float* source, int n, Half* target) {
@@ -90,7 +90,7 @@ inline void NarrowBlock(const float* source, int n, Half* target) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(target + i), bits);
   }
 #endif
-  for (; i < n; ++i) target[i] = ToHalf(source[i]);
+  for (; i < n; ++i) target[i] = Narrow<Half>(source[i]);
 }
 
 // Returns elements in the arithmetic type: the array itself or a widened copy.

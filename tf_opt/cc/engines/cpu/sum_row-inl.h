@@ -16,17 +16,6 @@ namespace {
 constexpr int kRowBlock = 64;
 constexpr int kSmallBlock = 16;
 
-template <typename V>
-inline __attribute__((always_inline)) void StoreRow(const V* from, int n,
-                                                    V* to) {
-  for (int i = 0; i < n; ++i) to[i] = from[i];
-}
-template <typename V, typename T>
-inline __attribute__((always_inline)) void StoreRow(const V* from, int n,
-                                                    T* to) {
-  NarrowBlock(from, n, to);
-}
-
 // For a block of columns; `n` is almost always a constant.
 template <typename T>
 inline __attribute__((always_inline)) void SumBlock(
@@ -48,7 +37,7 @@ inline __attribute__((always_inline)) void SumBlock(
     const V* const row = Widened(values + position * width, n, copy);
     for (int i = 0; i < n; ++i) total[i] += row[i];
   }
-  StoreRow(total, n, sum);
+  NarrowBlock(total, n, sum);
 }
 
 template <typename T>

@@ -23,18 +23,14 @@
 namespace tf_opt {
 
 struct EmulatedConvert {
-  static float Widen(Half x) { return gpu_emulation::ToFloat(x); }
-  static float Widen(BFloat16 x) { return gpu_emulation::ToFloat(x); }
-  static float Widen(float x) { return x; }
-  static double Widen(double x) { return x; }
-  static Half Narrow(float x, Half) {
-    return gpu_emulation::ToHalf(CanonicalNan(x));
+  template <typename T>
+  static ComputeType<T> Widen(T x) {
+    return gpu_emulation::Widen(x);
   }
-  static BFloat16 Narrow(float x, BFloat16) {
-    return gpu_emulation::ToBFloat16(CanonicalNan(x));
+  template <typename T>
+  static T Narrow(ComputeType<T> x, T) {
+    return gpu_emulation::Narrow<T>(CanonicalNan(x));
   }
-  static float Narrow(float x, float) { return CanonicalNan(x); }
-  static double Narrow(double x, double) { return CanonicalNan(x); }
 };
 
 class EmulatedDevice {
