@@ -110,7 +110,7 @@ absl::Status ApplyLaunch::Prepare(tensorflow::OpKernelContext* context,
       if (written) {
         TF_RETURN_IF_ERROR(MakeExclusive(context, lists_[k][i], copy_bytes));
       }
-      array(k, i) = ArrayOf(*lists_[k][i]->tensor());
+      arrays_[k * size() + i] = lists_[k][i]->tensor();
     }
   }
   return CheckTypes();
@@ -147,7 +147,7 @@ absl::Status ApplyLaunch::FindGradients(tensorflow::OpKernelContext* context) {
     if (sparse) {
       tables.push_back(shape);
     } else {
-      array(kGradient, i) = ArrayOf(gradients[i]);
+      arrays_[kGradient * size() + i] = &gradients[i];
     }
   }
   return sparse ? FindSlices(context, attributes_.slices, tables, &slices)
@@ -163,9 +163,9 @@ bool ApplyLaunch::IsWrittenWithoutUpdate(int operand) const {
 }
 
 int64_t ApplyLaunch::CountLayers() const {
-  int64_t layers = array(stacked_, 0).rows;
+  int64_t layers = array(stacked_, 0).dim_size(0);
   for (int i = 1; i < size(); ++i) {
-    layers = std::min(layers, array(stacked_, i).rows);
+    layers = std::min(layers, array(stacked_, i).dim_size(0));
   }
   return layers;
 }
@@ -173,20 +173,20 @@ int64_t ApplyLaunch::CountLayers() const {
 std::vector<WaitingRows> ApplyLaunch::waiting_rows() const {
   std::vector<WaitingRows> waiting;
   for (int i = 0; i < size(); ++i) {
-    const LaunchArray& since = array(since_, i);
-    waiting.emplace_back(static_cast<float*>(since.data), since.rows,
-                         static_cast<MissedSteps*>(coasting(i).data),
-                         coasting(i).rows);
+    const tensorflow::Tensor& since = array(since_, i);
+    waiting.emplace_back(static_cast<float*>(since.data()), since.dim_size(0),
+                         static_cast<MissedSteps*>(coasting(i).data()),
+                         coasting(i).dim_size(0));
   }
   return waiting;
 }
 
 absl::Status ApplyLaunch::CheckTypes() const {
-  if (has(kMasterWeight) && !Has16Bits(array(kVariable, 0).type)) {
+  if (has(kMasterWeight) && !Has16Bits(array(kVariable, 0).dtype())) {
     return absl::InvalidArgumentError(absl::StrCat(
         "`master_weights` must be empty where variables aren't half or "
         "bfloat16; these are ",
-        tensorflow::DataTypeString(array(kVariable, 0).type)));
+        tensorflow::DataTypeString(array(kVariable, 0).dtype())));
   }
   // All slots of a variable are stored in one type.
   for (int i = 0; i < size(); ++i) {
@@ -195,13 +195,13 @@ absl::Status ApplyLaunch::CheckTypes() const {
          ++k) {
       if (operands_[k].storage != Storage::kState || !has(k)) continue;
       if (first < 0) first = k;
-      const tensorflow::DataType expected = array(first, i).type;
-      if (array(k, i).type == expected) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("`", operands_[k].name, "[", i,
-                       "]` must have the type of `", operands_[first].name, "[",
-                       i, "]`, ", tensorflow::DataTypeString(expected),
-                       ", got ", tensorflow::DataTypeString(array(k, i).type)));
+      const tensorflow::DataType expected = array(first, i).dtype();
+      if (array(k, i).dtype() == expected) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`", operands_[k].name, "[", i, "]` must have the type of `",
+          operands_[first].name, "[", i, "]`, ",
+          tensorflow::DataTypeString(expected), ", got ",
+          tensorflow::DataTypeString(array(k, i).dtype())));
     }
   }
   return absl::OkStatus();
@@ -219,17 +219,17 @@ absl::Status ApplyLaunch::CheckLayer(int64_t* number) const {
 
 OperandSet ApplyLaunch::RoundedAtRandom() const {
   OperandSet rounded = 0;
-  if (attributes_.stochastic_rounding && Has16Bits(array(kVariable, 0).type) &&
-      !has(kMasterWeight)) {
+  if (attributes_.stochastic_rounding &&
+      Has16Bits(array(kVariable, 0).dtype()) && !has(kMasterWeight)) {
     rounded |= 1u << kVariable;
   }
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
-    if (operands_[k].storage != Storage::kState ||
+    if (!has(k) || operands_[k].storage != Storage::kState ||
         operands_[k].rounding != Rounding::kAtRandom) {
       continue;
     }
     for (int i = 0; i < size(); ++i) {
-      if (array(k, i).type == tensorflow::DT_BFLOAT16) rounded |= 1u << k;
+      if (array(k, i).dtype() == tensorflow::DT_BFLOAT16) rounded |= 1u << k;
     }
   }
   return rounded;
@@ -237,20 +237,22 @@ OperandSet ApplyLaunch::RoundedAtRandom() const {
 
 StepArrays ApplyLaunch::GetArrays(int64_t layer) const {
   StepArrays arrays;
-  arrays.element = ElementTypeOf(array(kVariable, 0).type);
+  arrays.element = ElementTypeOf(array(kVariable, 0).dtype());
   arrays.sizes.reserve(size());
   arrays.widths.reserve(size());
   for (int i = 0; i < size(); ++i) {
-    arrays.sizes.push_back(array(kVariable, i).elements());
-    arrays.widths.push_back(array(kVariable, i).width);
+    arrays.sizes.push_back(array(kVariable, i).NumElements());
+    arrays.widths.push_back(WidthOf(array(kVariable, i)));
   }
   arrays.arrays.resize(arrays_.size());
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
     if (!has(k)) continue;
     for (int i = 0; i < size(); ++i) {
-      const LaunchArray& found = array(k, i);
-      auto* data = static_cast<char*>(found.data);
-      if (k == stacked_) data += layer * found.width * DataTypeSize(found.type);
+      const tensorflow::Tensor& found = array(k, i);
+      auto* data = static_cast<char*>(found.data());
+      if (k == stacked_) {
+        data += layer * WidthOf(found) * DataTypeSize(found.dtype());
+      }
       arrays.arrays[k * size() + i] = {data, StateTypeOf(k, i)};
     }
   }
@@ -261,16 +263,26 @@ StateType ApplyLaunch::StateTypeOf(int operand, int i) const {
   if (operands_[operand].storage != Storage::kState) {
     return StateType::kArithmetic;
   }
-  const tensorflow::DataType type = array(operand, i).type;
+  const tensorflow::DataType type = array(operand, i).dtype();
   if (type == tensorflow::DT_BFLOAT16) return StateType::kBFloat16;
-  return type == ArithmeticType(array(kVariable, i).type)
+  return type == ArithmeticType(array(kVariable, i).dtype())
              ? StateType::kArithmetic
              : StateType::kFloat;
 }
 
-absl::Status ApplyLaunch::FindVectors(tensorflow::OpKernelContext* context) {
+absl::Status ApplyLaunch::FindNumbers(tensorflow::OpKernelContext* context) {
+  const void* data;
+  for (const ScalarInfo& scalar : attributes_.optimizer->rule.scalars) {
+    TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
+    scalars.push_back(data);
+  }
+  for (const ScalarInfo& scalar : kFrameScalars) {
+    TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
+    frame_scalars.push_back(data);
+  }
+  TF_RETURN_IF_ERROR(FindScalar(context, "seed", &data));
+  seed = ReadOnce(static_cast<const int64_t*>(data));
   if (is_stacked()) {
-    const void* data;
     TF_RETURN_IF_ERROR(FindScalar(context, layer_input(), &data));
     layer = static_cast<const int64_t*>(data);
   }
@@ -290,13 +302,6 @@ absl::Status ApplyLaunch::FindVectors(tensorflow::OpKernelContext* context) {
     *vector++ = {static_cast<const double*>(tensor->data()),
                  tensor->NumElements() == 1};
   }
-  return absl::OkStatus();
-}
-
-absl::Status ReadSeed(tensorflow::OpKernelContext* context, int64_t* seed) {
-  const void* data;
-  TF_RETURN_IF_ERROR(FindScalar(context, "seed", &data));
-  *seed = ReadOnce(static_cast<const int64_t*>(data));
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/kernels/kernel.h"
@@ -54,8 +55,8 @@ class ApplyLaunch {
   // then the slots, in the rule's order.
   explicit ApplyLaunch(const ApplyAttributes& attributes);
 
-  // Finds the numbers beside the arrays: `vectors` and `layer`.
-  absl::Status FindVectors(tensorflow::OpKernelContext* context);
+  // Finds the numbers beside the arrays.
+  absl::Status FindNumbers(tensorflow::OpKernelContext* context);
 
   // Looks up, locks and checks all variables and makes them safe to write.
   // After an error nothing has been written and nothing may be launched.
@@ -67,12 +68,10 @@ class ApplyLaunch {
   int size() const { return attributes_.count; }
 
   // The array of operand k for variable i.
-  const LaunchArray& array(int k, int i) const {
-    return arrays_[k * size() + i];
+  const tensorflow::Tensor& array(int k, int i) const {
+    return *arrays_[k * size() + i];
   }
-  bool has(int k) const {
-    return k >= 0 && array(k, 0).type != tensorflow::DT_INVALID;
-  }
+  bool has(int k) const { return k >= 0 && arrays_[k * size()] != nullptr; }
 
   // Returns whether an operand is stacked, ...
   bool is_stacked() const { return stacked_ >= 0; }
@@ -86,7 +85,9 @@ class ApplyLaunch {
   // Returns whether rows of tables wait.
   bool waits() const { return has(since_); }
   // Returns the steps that rows of a table missed, ...
-  const LaunchArray& coasting(int i) const { return array(since_ + 1, i); }
+  const tensorflow::Tensor& coasting(int i) const {
+    return array(since_ + 1, i);
+  }
   // ... and its rows that wait, if rows of tables do.
   std::vector<WaitingRows> waiting_rows() const;
 
@@ -99,12 +100,15 @@ class ApplyLaunch {
 
   // Gradients that are sparse.
   std::vector<TableSlices> slices;
+  // Numbers in the device's memory: the rule's and the frame's scalars, the
+  // variables' and that of the layer.
+  std::vector<const void*> scalars;
+  std::vector<const void*> frame_scalars;
   VariableVectors vectors;
-  // Number of the layer, in the device's memory.
   const int64_t* layer = nullptr;
+  int64_t seed = 0;  // It is on the host.
 
  private:
-  LaunchArray& array(int k, int i) { return arrays_[k * size() + i]; }
   absl::Status LockVariables(tensorflow::OpKernelContext* context);
   // Checks all variables and finds the gradients.
   absl::Status FindGradients(tensorflow::OpKernelContext* context);
@@ -115,7 +119,8 @@ class ApplyLaunch {
 
   const ApplyAttributes& attributes_;
   std::vector<Operand> operands_;
-  std::vector<LaunchArray> arrays_;
+  // That of operand k for variable i is at k * size() + i; null if absent.
+  std::vector<const tensorflow::Tensor*> arrays_;
   int stacked_ = -1;
   // Number of the operand `since`; `coasting` is the next one.
   int since_ = -1;
@@ -123,9 +128,6 @@ class ApplyLaunch {
   // Last, so that it unlocks before the variables are released.
   ScopedVariableLocks locks_;
 };
-
-// Reads the seed, which is on the host.
-absl::Status ReadSeed(tensorflow::OpKernelContext* context, int64_t* seed);
 
 // Base of the kernels of resource-apply ops. It applies the rule, framed, to
 // all variables of an op. After an error nothing has been written.

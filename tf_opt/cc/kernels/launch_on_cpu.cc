@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <vector>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -25,20 +25,16 @@ absl::Status CopyOnCpu(void* to, const void* from, std::size_t bytes) {
 }
 
 // Reads the numbers that all variables share.
-absl::Status ReadNumbers(tensorflow::OpKernelContext* context,
-                         const ApplyAttributes& attributes, CpuStep* step) {
-  step->values = attributes.values;
-  step->frame = attributes.frame;
-  const void* data;
-  for (const ScalarInfo& scalar : attributes.optimizer->rule.scalars) {
-    TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
-    step->values.scalars.push_back(ReadScalar(scalar.type, data));
+void ReadNumbers(const ApplyLaunch& launch, const RuleInfo& rule,
+                 CpuStep* step) {
+  for (std::size_t k = 0; k < rule.scalars.size(); ++k) {
+    step->values.scalars.push_back(
+        ReadScalar(rule.scalars[k].type, launch.scalars[k]));
   }
-  for (const ScalarInput<FrameInputs>& scalar : kFrameScalars) {
-    TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
-    scalar.Read(data, &step->frame);
+  for (std::size_t k = 0; k < std::size(kFrameScalars); ++k) {
+    kFrameScalars[k].Read(launch.frame_scalars[k], &step->frame);
   }
-  return ReadSeed(context, &step->frame.seed);
+  step->frame.seed = launch.seed;
 }
 
 absl::Status CheckRange(const ScalarInfo& scalar, double value) {
@@ -89,9 +85,13 @@ class ApplyOnCpuOp : public ApplyKernel {
  private:
   absl::Status Run(tensorflow::OpKernelContext* context) override {
     ApplyLaunch launch(attributes_);
+    TF_RETURN_IF_ERROR(launch.FindNumbers(context));
+    const RuleInfo& rule = attributes_.optimizer->rule;
     CpuStep step;
-    TF_RETURN_IF_ERROR(ReadNumbers(context, attributes_, &step));
-    TF_RETURN_IF_ERROR(launch.FindVectors(context));
+    step.variant = attributes_.variant;
+    step.values = attributes_.values;
+    step.frame = attributes_.frame;
+    ReadNumbers(launch, rule, &step);
     if (!step.frame.enabled) return absl::OkStatus();
     TF_RETURN_IF_ERROR(launch.Prepare(context, step.frame.update, CopyOnCpu));
     const bool accumulates = launch.has(kAccumulator);
@@ -103,14 +103,13 @@ class ApplyOnCpuOp : public ApplyKernel {
     int64_t layer = 0;
     TF_RETURN_IF_ERROR(launch.CheckLayer(&layer));
     // After the layer, because a wrong layer leads to a wrong count.
-    TF_RETURN_IF_ERROR(CheckRanges(attributes_.optimizer->rule, step));
+    TF_RETURN_IF_ERROR(CheckRanges(rule, step));
     TF_RETURN_IF_ERROR(AddVariables(launch, &step));
     step.arrays = launch.GetArrays(layer);
     // TensorFlow's pool threads flush denormals to zero, and a small step runs
     // on this thread: it must give the same numbers. It also keeps a moment
     // that decays towards zero from slowing the loop down a hundredfold.
     const tensorflow::port::ScopedFlushDenormal flush_denormals;
-    step.variant = attributes_.variant;
     step.frame.rounded_at_random = launch.RoundedAtRandom();
     step.sparse = attributes_.slices.sparse;
     step.lazy = attributes_.slices.lazy;

@@ -2,9 +2,7 @@
 // on the host: a step's other numbers stay in device memory, so that a step
 // never waits.
 #include <cstddef>
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/errors.h"
@@ -37,22 +35,15 @@ class ApplyOnGpuOp : public ApplyKernel {
  private:
   absl::Status Run(tensorflow::OpKernelContext* context) override {
     ApplyLaunch launch(attributes_);
-    const RuleInfo& rule = attributes_.optimizer->rule;
+    TF_RETURN_IF_ERROR(launch.FindNumbers(context));
     GpuStep step;
     step.variant = attributes_.variant;
     step.values = attributes_.values;
     step.frame = attributes_.frame;
-    TF_RETURN_IF_ERROR(ReadSeed(context, &step.frame.seed));
-    const void* data;
-    for (const ScalarInfo& scalar : rule.scalars) {
-      TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
-      step.scalars.push_back(data);
-    }
-    for (const ScalarInfo& scalar : kFrameScalars) {
-      TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
-      step.frame_scalars.push_back(data);
-    }
-    TF_RETURN_IF_ERROR(launch.FindVectors(context));
+    step.frame.seed = launch.seed;
+    step.scalars = launch.scalars;
+    step.frame_scalars = launch.frame_scalars;
+    step.variables = launch.vectors;
     tensorflow::Tensor workspace;
     const GpuQueue queue = QueueOf(context, &workspace);
     TF_RETURN_IF_ERROR(
@@ -62,7 +53,6 @@ class ApplyOnGpuOp : public ApplyKernel {
                          return CudaStatus(
                              CopyOnGpu(to, from, bytes, queue.stream));
                        }));
-    step.variables = launch.vectors;
     step.frame.rounded_at_random = launch.RoundedAtRandom();
     step.has_accumulators = launch.has(kAccumulator);
     if (launch.is_stacked()) {
@@ -74,7 +64,7 @@ class ApplyOnGpuOp : public ApplyKernel {
     if (attributes_.slices.sparse) {
       TF_RETURN_IF_ERROR(AddSlices(context, launch, &step));
     }
-    return Apply(rule.op, step, queue);
+    return Apply(attributes_.optimizer->rule.op, step, queue);
   }
 
   absl::Status AddSlices(tensorflow::OpKernelContext* context,
@@ -82,7 +72,7 @@ class ApplyOnGpuOp : public ApplyKernel {
     step->rows = {true, attributes_.slices.lazy, launch.waits()};
     TF_RETURN_IF_ERROR(SlicesOnGpu(launch.slices, &step->slices));
     for (int i = 0; launch.waits() && i < launch.size(); ++i) {
-      step->slices[i].capacity = launch.coasting(i).rows;
+      step->slices[i].capacity = launch.coasting(i).dim_size(0);
     }
     return report_.Open(context, attributes_.slices, &step->rows.report);
   }

@@ -29,6 +29,7 @@
 namespace tf_opt {
 namespace {
 
+using ::tensorflow::OpInputList;
 using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
 using ::tensorflow::TensorShape;
@@ -41,20 +42,22 @@ struct MeasureLaunch {
     using V = ComputeType<Element>;
     std::vector<MeasuredTensor<Element>> tensors;
     tensors.reserve(gradients.size());
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
+    for (int i = 0; i < gradients.size(); ++i) {
+      const Tensor* const accumulator =
+          accumulators.size() == 0 ? nullptr : accumulators[i]->tensor();
       tensors.push_back(
-          {static_cast<const Element*>(gradients[i].data),
-           accumulators.empty() ? nullptr
-                                : static_cast<const V*>(accumulators[i].data),
-           (accumulators.empty() ? gradients : accumulators)[i].elements(),
+          {static_cast<const Element*>(gradients[i].data()),
+           accumulator ? static_cast<const V*>(accumulator->data()) : nullptr,
+           accumulator ? accumulator->NumElements()
+                       : gradients[i].NumElements(),
            rows.empty() ? GradientRows() : rows[i]});
     }
     return tensors;
   }
 
-  std::vector<LaunchArray> gradients;
-  std::vector<GradientRows> rows;         // May be empty.
-  std::vector<LaunchArray> accumulators;  // May be empty.
+  OpInputList gradients;
+  std::vector<GradientRows> rows;  // May be empty.
+  VariableList accumulators;       // May be empty.
   MeasureArguments arguments = {};
 };
 
@@ -103,8 +106,7 @@ absl::Status AddRows(int i, const Tensor& gradient, const Tensor& rows,
         "]`, shape ", table.DebugString(), ", one for each row of `gradients[",
         i, "]`, shape ", gradient.shape().DebugString()));
   }
-  launch->rows.push_back(
-      {numbers, rows.NumElements(), launch->gradients[i].width});
+  launch->rows.push_back({numbers, rows.NumElements(), WidthOf(gradient)});
   return absl::OkStatus();
 }
 
@@ -115,31 +117,28 @@ class MeasureOp : public Kernel {
  private:
   // It reads only the host's memory, whatever the device.
   absl::Status Run(OpKernelContext* context) override {
-    tensorflow::OpInputList gradients, rows;
-    TF_RETURN_IF_ERROR(context->input_list("gradients", &gradients));
+    MeasureLaunch launch;
+    const OpInputList& gradients = launch.gradients;
+    VariableList& accumulators = launch.accumulators;
+    OpInputList rows;
+    TF_RETURN_IF_ERROR(context->input_list("gradients", &launch.gradients));
     TF_RETURN_IF_ERROR(context->input_list("rows", &rows));
     const int count = gradients.size();
     const tensorflow::DataType type = gradients[0].dtype();
     const bool has_rows = rows.size() > 0;
     TF_RETURN_IF_ERROR(
         CheckLength("rows", "vector", /*optional=*/true, count, rows.size()));
-    VariableList accumulators;
     TF_RETURN_IF_ERROR(accumulators.Lookup(context, "accumulators"));
     TF_RETURN_IF_ERROR(CheckLength("accumulators", "variable",
                                    /*optional=*/!has_rows, count,
                                    accumulators.size()));
     ScopedVariableLocks locks;
     TF_RETURN_IF_ERROR(locks.Lock({&accumulators}, /*shared=*/true));
-    MeasureLaunch launch;
-    for (const Tensor& gradient : gradients) {
-      launch.gradients.push_back(ArrayOf(gradient));
-    }
     for (int i = 0; i < accumulators.size(); ++i) {
       const Tensor& accumulator = *accumulators[i]->tensor();
       TF_RETURN_IF_ERROR(CheckVariable(
           accumulators, i, kFrameOperands[kAccumulator], type,
           has_rows ? accumulator.shape() : gradients[i].shape(), "gradients"));
-      launch.accumulators.push_back(ArrayOf(accumulator));
       if (!has_rows) continue;
       TF_RETURN_IF_ERROR(
           AddRows(i, gradients[i], rows[i], accumulator.shape(), &launch));

@@ -84,7 +84,7 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
     one.count = indices[i].dim_size(0);
     one.wide_ids = indices[i].dtype() == tensorflow::DT_INT64;
     one.rows = tables[i].dim_size(0);
-    one.width = ArrayOf(values[i]).width;
+    one.width = WidthOf(values[i]);
     if (more_rows.size() == 0) continue;
     TF_RETURN_IF_ERROR(CheckIsVector("accumulated_rows", i, attributes.Name(i),
                                      more_rows[i].shape()));

@@ -1,6 +1,5 @@
 // Access to the variables of one launch: they are looked up, checked, locked
-// together and made safe to write in place. Then they are arrays in the
-// device's memory, as the tensors beside them are.
+// together and made safe to write in place.
 #ifndef TF_OPT_CC_KERNELS_VARIABLE_ACCESS_H_
 #define TF_OPT_CC_KERNELS_VARIABLE_ACCESS_H_
 
@@ -27,24 +26,12 @@
 
 namespace tf_opt {
 
-// An array as rows; that of a scalar is one row. Absent: no rows and no type.
-struct LaunchArray {
-  int64_t elements() const { return rows * width; }
-
-  void* data = nullptr;
-  tensorflow::DataType type = tensorflow::DT_INVALID;
-  int64_t rows = 0;
-  int64_t width = 1;  // Elements of a row.
-};
-
-inline LaunchArray ArrayOf(const tensorflow::Tensor& tensor) {
-  const tensorflow::TensorShape& shape = tensor.shape();
+// Elements of a tensor's row; a scalar is one row.
+inline int64_t WidthOf(const tensorflow::Tensor& tensor) {
   // Unsigned: without rows, the product of the other dimensions may overflow.
   uint64_t width = 1;
-  for (int k = 1; k < shape.dims(); ++k) width *= shape.dim_size(k);
-  return {tensor.data(), tensor.dtype(),
-          shape.dims() > 0 ? shape.dim_size(0) : 1,
-          static_cast<int64_t>(width)};
+  for (int k = 1; k < tensor.dims(); ++k) width *= tensor.dim_size(k);
+  return static_cast<int64_t>(width);
 }
 
 // Whether a's dimensions from `skipped_of_a` on are b's from `skipped_of_b` on.
