@@ -5,9 +5,11 @@
 // stored in V is used in place, any other is widened into a block in the
 // first-level cache and rounded back after the update.
 #include <cstdint>
+#include <type_traits>
 
 #include "tf_opt/cc/engines/cpu/elements-inl.h"
 #include "tf_opt/cc/engines/float_conversion-inl.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/random_bits.h"
@@ -105,17 +107,20 @@ __attribute__((noinline)) void Reconcile(const T* variable, int n,
   });
 }
 
-// A block of a variable: its master weights, or a widened copy of 16-bit
-// elements, ...
-template <typename V, typename T>
+// A block of a variable: the array itself; or for 16-bit elements their master
+// weights, or a widened copy.
+template <typename T>
 class VariableBlock {
  public:
-  template <typename Tensor>
-  VariableBlock(const Tensor& tensor, int64_t start, int n)
+  using V = ComputeType<T>;
+
+  VariableBlock(const DenseTensor<T>& tensor, int64_t start, int n)
       : array_(tensor.variable() + start),
         n_(n),
         has_master_weights_(tensor.master_weight() != nullptr) {
-    if (has_master_weights_) {
+    if constexpr (std::is_same<T, V>::value) {
+      values_ = array_;
+    } else if (has_master_weights_) {
       values_ = tensor.master_weight() + start;
       Reconcile(array_, n, values_);
     } else {
@@ -129,8 +134,10 @@ class VariableBlock {
   // Master weights are always rounded to nearest, because a variable is
   // compared with its rounded master weight.
   void Store(const RoundingBits& bits, RandomBlock* random) {
-    StoreBlock(values_, n_, has_master_weights_ ? RoundingBits() : bits, random,
-               array_);
+    if constexpr (!std::is_same<T, V>::value) {
+      StoreBlock(values_, n_, has_master_weights_ ? RoundingBits() : bits,
+                 random, array_);
+    }
   }
 
  private:
@@ -139,20 +146,6 @@ class VariableBlock {
   bool has_master_weights_;
   V* values_;
   alignas(64) V copy_[kLargestBlock];
-};
-
-// ... or the array itself, if it holds V.
-template <typename V>
-class VariableBlock<V, V> {
- public:
-  template <typename Tensor>
-  VariableBlock(const Tensor& tensor, int64_t start, int)
-      : values_(tensor.variable() + start) {}
-  V* values() { return values_; }
-  void Store(const RoundingBits&, RandomBlock*) {}
-
- private:
-  V* values_;
 };
 
 // A block of an absent gradient.

@@ -141,7 +141,7 @@ __attribute__((noinline)) void FollowVariable(
     const Frame<ComputeType<T>>& frame, const DenseTensor<T>& tensor,
     int64_t start, int n, RandomBlock* random) {
   using V = ComputeType<T>;
-  VariableBlock<V, T> variable(tensor, start, n);
+  VariableBlock<T> variable(tensor, start, n);
   StateBlock<V> averages(tensor.average(), start, n);
   AverageBlock<V>(frame.average, n, variable.values(), averages.values());
   averages.Store(frame.RoundingOf(kAverage), random);
@@ -157,7 +157,7 @@ inline __attribute__((always_inline)) void ModifyBlock(
     const Frame<ComputeType<T>>& frame, const DenseTensor<T>& tensor,
     int64_t start, int n, RandomBlock* random, const Use& use) {
   using V = ComputeType<T>;
-  VariableBlock<V, T> variable(tensor, start, n);
+  VariableBlock<T> variable(tensor, start, n);
   StateBlock<V> slots[kMostSlots] = {{tensor.slot(0), start, n},
                                      {tensor.slot(1), start, n},
                                      {tensor.slot(2), start, n}};
@@ -272,7 +272,7 @@ void AddSquares(const CpuRule<ComputeType<T>>& rule,
   for (int64_t start = range.begin; start < range.end; start += kLanes) {
     const int64_t rest = range.end - start;
     const int n = static_cast<int>(rest < kLanes ? rest : kLanes);
-    VariableBlock<V, T> variable(range.tensor, start, n);
+    VariableBlock<T> variable(range.tensor, start, n);
     const RuleGradient<V, T> gradient(rule.frame.gradient, range, start, n,
                                       variable.values(), transforms);
     const V* const values = gradient.values();
