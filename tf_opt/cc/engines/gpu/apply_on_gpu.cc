@@ -15,11 +15,9 @@
 
 namespace tf_opt {
 
-template <typename Rule>
-using GpuInputsOf = GpuStepInputs<typename Rule::Description>;
-
 template <typename T, typename Rule>
-const char* ApplyDense(const GpuStep& step, const GpuInputsOf<Rule>& inputs,
+const char* ApplyDense(const GpuStep& step,
+                       const typename GpuRules<Rule>::Inputs& inputs,
                        const GpuQueue& queue) {
   GpuDevice device(queue.stream);
   const int64_t count = step.arrays.count();
@@ -63,7 +61,8 @@ std::vector<RowTable<T>> TablesOf(const GpuStep& step) {
 }
 
 template <typename T, typename Rule>
-const char* ApplyRows(const GpuStep& step, const GpuInputsOf<Rule>& inputs,
+const char* ApplyRows(const GpuStep& step,
+                      const typename GpuRules<Rule>::Inputs& inputs,
                       const GpuQueue& queue) {
   const GpuRowOptions& how = step.rows;
   GpuDevice device(queue.stream);

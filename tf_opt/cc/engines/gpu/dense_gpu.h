@@ -15,7 +15,6 @@
 #include "tf_opt/cc/engines/gpu/gpu_work.h"
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/storage_types.h"
-#include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
@@ -38,7 +37,7 @@ class FramedElements {
   TF_OPT_RULE_INLINE static void UpdatePack(const FramedRule<Rule>& rule,
                                             const Tensor& tensor, int64_t at,
                                             const GpuPack<T, kPack>& gradient) {
-    ModifyPack<kPack>(rule, tensor, at, [&](int j, auto*... values) {
+    ModifyPack<kPack>(rule, tensor, at, Slots(), [&](int j, auto*... values) {
       Update(rule, tensor, tensor.first + at + j,
              GpuConvert::Widen(gradient.elements[j]), values...);
     });
@@ -86,7 +85,7 @@ class FramedElements {
                                            const Coasting<V>& coasting,
                                            const Tensor& tensor, int64_t at) {
     ModifyPack<kPack>(
-        rule, tensor, at,
+        rule, tensor, at, Slots(),
         [&](int j, T* variable, V* master_weight, V*, V*, auto*... slots) {
           V p = Value(tensor, *variable, *master_weight);
           p = coasting.keep * p -
@@ -99,23 +98,17 @@ class FramedElements {
   }
 
  private:
+  // Their indices are constants: an array indexed by a variable would be in
+  // memory instead of registers.
+  using Slots = std::make_index_sequence<Rule::kSlots>;
+
   // Loads kPack neighbours, calls modify(j, values...) for the j-th of them,
   // with addresses of its values in every array, and stores them.
-  template <int kPack, typename Modify>
-  TF_OPT_RULE_INLINE static void ModifyPack(const FramedRule<Rule>& rule,
-                                            const Tensor& tensor, int64_t at,
-                                            const Modify& modify) {
-    ModifyPack<kPack>(rule, tensor, at, modify,
-                      std::make_index_sequence<Rule::kSlots>());
-  }
-
-  // Slots have constant indices: an array indexed by a variable would be in
-  // memory instead of registers.
   template <int kPack, typename Modify, std::size_t... kIndices>
   TF_OPT_RULE_INLINE static void ModifyPack(const FramedRule<Rule>& rule,
                                             const Tensor& tensor, int64_t at,
-                                            const Modify& modify,
-                                            std::index_sequence<kIndices...>) {
+                                            std::index_sequence<kIndices...>,
+                                            const Modify& modify) {
     const int64_t element = tensor.first + at;
     GpuPack<T, kPack> variable;
     GpuPack<V, kPack> accumulator = {};
@@ -260,7 +253,7 @@ struct MakeRulesWork {
     if (i < count) rules.Compute(inputs, i, missed);
   }
 
-  GpuStepInputs<typename Rule::Description> inputs;
+  typename GpuRules<Rule>::Inputs inputs;
   GpuRules<Rule> rules;
   int64_t count;
   MissedStep* missed;  // May be null.
