@@ -2,7 +2,6 @@
 #ifndef TF_OPT_CC_KERNELS_SLICES_H_
 #define TF_OPT_CC_KERNELS_SLICES_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

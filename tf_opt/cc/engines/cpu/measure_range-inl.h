@@ -7,7 +7,6 @@
 #include "tf_opt/cc/engines/float_conversion-inl.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
-#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {

@@ -5,7 +5,6 @@
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #include "tf_opt/cc/engines/float_conversion-inl.h"
 #include "tf_opt/cc/engines/storage_types.h"
-#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {

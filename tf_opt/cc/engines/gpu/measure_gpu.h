@@ -6,13 +6,11 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/gpu_batch.h"
 #include "tf_opt/cc/engines/gpu/gpu_state.h"
 #include "tf_opt/cc/engines/gpu/gpu_work.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
-#include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 

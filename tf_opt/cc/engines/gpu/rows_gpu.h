@@ -8,7 +8,6 @@
 #define TF_OPT_CC_ENGINES_GPU_ROWS_GPU_H_
 
 #include <cstdint>
-#include <type_traits>
 
 #include "tf_opt/cc/engines/gpu/dense_gpu.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
