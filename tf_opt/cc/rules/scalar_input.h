@@ -130,10 +130,6 @@ struct ScalarInput : ScalarInfo {
     return from.*number;
   }
 
-  TF_OPT_HOST_DEVICE bool InRange(const Hyperparameters& from) const {
-    return IsInRange(range, Get(from));
-  }
-
   double Hyperparameters::* number = nullptr;
   int64_t Hyperparameters::* integer = nullptr;
   bool Hyperparameters::* boolean = nullptr;

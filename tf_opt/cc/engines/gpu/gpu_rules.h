@@ -51,10 +51,11 @@ struct GpuScalars {
     bool valid = true;
     for (int k = 0; k < count; ++k) {
       const ScalarInput<Numbers>& input = entries[k].input;
-      if (input.InRange(numbers)) continue;
+      const double number = input.Get(numbers);
+      if (IsInRange(input.range, number)) continue;
       valid = false;
       printf("tf_opt: `%s` must be %s, got %g; nothing was written\n",
-             entries[k].name, Describe(input.range), input.Get(numbers));
+             entries[k].name, Describe(input.range), number);
     }
     return valid;
   }
