@@ -50,9 +50,9 @@ struct Adadelta : DescriptionOf<AdadeltaHyperparameters, AdadeltaRule> {
                                               {"accumulated_delta_var"}};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &AdadeltaHyperparameters::learning_rate},
-      {"rho", &AdadeltaHyperparameters::rho, Range::kDecayRate},
-      {"epsilon", &AdadeltaHyperparameters::epsilon, Range::kNonNegative}};
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"rho", &Hyperparameters::rho, Range::kDecayRate},
+      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative}};
 };
 
 }  // namespace tf_opt

@@ -58,11 +58,11 @@ struct Adagrad : DescriptionOf<AdagradHyperparameters, AdagradRule> {
       Operand::MayBeByRow("accumulator")};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &AdagradHyperparameters::learning_rate},
-      {"epsilon", &AdagradHyperparameters::epsilon, Range::kNonNegative}};
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative}};
 
   static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"torch_epsilon", &AdagradHyperparameters::torch_epsilon}};
+      {"torch_epsilon", &Hyperparameters::torch_epsilon}};
 };
 
 }  // namespace tf_opt

@@ -101,14 +101,14 @@ struct Adam : DescriptionOf<AdamHyperparameters, AdamRule> {
       Operand::Optional("v_max").Rounded(Rounding::kToNearest)};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &AdamHyperparameters::learning_rate},
-      {"step", &AdamHyperparameters::step, Range::kPositive},
-      {"beta_1", &AdamHyperparameters::beta_1, Range::kDecayRate},
-      {"beta_2", &AdamHyperparameters::beta_2, Range::kDecayRate},
-      {"epsilon", &AdamHyperparameters::epsilon, Range::kNonNegative}};
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"step", &Hyperparameters::step, Range::kPositive},
+      {"beta_1", &Hyperparameters::beta_1, Range::kDecayRate},
+      {"beta_2", &Hyperparameters::beta_2, Range::kDecayRate},
+      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative}};
 
   static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"epsilon_hat", &AdamHyperparameters::epsilon_hat}};
+      {"epsilon_hat", &Hyperparameters::epsilon_hat}};
 };
 
 }  // namespace tf_opt

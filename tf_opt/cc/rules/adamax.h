@@ -67,14 +67,14 @@ struct Adamax : DescriptionOf<AdamaxHyperparameters, AdamaxRule> {
   static constexpr Operand kSlotOperands[] = {{"m"}, {"u"}};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &AdamaxHyperparameters::learning_rate},
-      {"step", &AdamaxHyperparameters::step, Range::kPositive},
-      {"beta_1", &AdamaxHyperparameters::beta_1, Range::kDecayRate},
-      {"beta_2", &AdamaxHyperparameters::beta_2, Range::kDecayRate},
-      {"epsilon", &AdamaxHyperparameters::epsilon, Range::kNonNegative}};
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"step", &Hyperparameters::step, Range::kPositive},
+      {"beta_1", &Hyperparameters::beta_1, Range::kDecayRate},
+      {"beta_2", &Hyperparameters::beta_2, Range::kDecayRate},
+      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative}};
 
   static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"torch_epsilon", &AdamaxHyperparameters::torch_epsilon}};
+      {"torch_epsilon", &Hyperparameters::torch_epsilon}};
 };
 
 }  // namespace tf_opt

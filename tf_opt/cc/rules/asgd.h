@@ -63,8 +63,8 @@ struct Asgd : DescriptionOf<AsgdHyperparameters, AsgdRule> {
       Operand::Stacked("y", "batch_index").Rounded(Rounding::kToNearest)};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &AsgdHyperparameters::learning_rate},
-      {"seen_batches", &AsgdHyperparameters::seen_batches, Range::kPositive}};
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"seen_batches", &Hyperparameters::seen_batches, Range::kPositive}};
 };
 
 }  // namespace tf_opt

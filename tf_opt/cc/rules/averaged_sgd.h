@@ -49,12 +49,12 @@ struct AveragedSgd
   static constexpr Operand kSlotOperands[] = {{"ax"}};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &AveragedSgdHyperparameters::learning_rate},
+      {"learning_rate", &Hyperparameters::learning_rate},
       // Negative while the averages are in the variables.
-      {"eta", &AveragedSgdHyperparameters::eta, Range::kNonNegative},
-      {"step", &AveragedSgdHyperparameters::step, Range::kPositive},
-      {"lambd", &AveragedSgdHyperparameters::lambd, Range::kNonNegative},
-      {"t0", &AveragedSgdHyperparameters::t0, Range::kNonNegative}};
+      {"eta", &Hyperparameters::eta, Range::kNonNegative},
+      {"step", &Hyperparameters::step, Range::kPositive},
+      {"lambd", &Hyperparameters::lambd, Range::kNonNegative},
+      {"t0", &Hyperparameters::t0, Range::kNonNegative}};
 };
 
 }  // namespace tf_opt

@@ -57,14 +57,12 @@ struct Ftrl : DescriptionOf<FtrlHyperparameters, FtrlRule> {
   static constexpr Operand kSlotOperands[] = {{"accumulator"}, {"linear"}};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &FtrlHyperparameters::learning_rate},
-      {"l1_regularization_strength", &FtrlHyperparameters::l1,
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"l1_regularization_strength", &Hyperparameters::l1, Range::kNonNegative},
+      {"l2_regularization_strength", &Hyperparameters::l2, Range::kNonNegative},
+      {"l2_shrinkage_regularization_strength", &Hyperparameters::l2_shrinkage,
        Range::kNonNegative},
-      {"l2_regularization_strength", &FtrlHyperparameters::l2,
-       Range::kNonNegative},
-      {"l2_shrinkage_regularization_strength",
-       &FtrlHyperparameters::l2_shrinkage, Range::kNonNegative},
-      {"beta", &FtrlHyperparameters::beta, Range::kNonNegative}};
+      {"beta", &Hyperparameters::beta, Range::kNonNegative}};
 };
 
 }  // namespace tf_opt

@@ -50,9 +50,9 @@ struct Lion : DescriptionOf<LionHyperparameters, LionRule> {
   static constexpr Operand kSlotOperands[] = {{"m"}};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &LionHyperparameters::learning_rate},
-      {"beta_1", &LionHyperparameters::beta_1, Range::kFraction},
-      {"beta_2", &LionHyperparameters::beta_2, Range::kFraction}};
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"beta_1", &Hyperparameters::beta_1, Range::kFraction},
+      {"beta_2", &Hyperparameters::beta_2, Range::kFraction}};
 };
 
 }  // namespace tf_opt

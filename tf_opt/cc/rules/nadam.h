@@ -86,13 +86,13 @@ struct NAdam : DescriptionOf<NAdamHyperparameters, NAdamRule> {
   static constexpr Operand kSlotOperands[] = {{"m"}, {"v"}};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &NAdamHyperparameters::learning_rate},
-      {"step", &NAdamHyperparameters::step, Range::kPositive},
-      {"momentum_product", &NAdamHyperparameters::momentum_product},
-      {"beta_1", &NAdamHyperparameters::beta_1, Range::kDecayRate},
-      {"beta_2", &NAdamHyperparameters::beta_2, Range::kDecayRate},
-      {"epsilon", &NAdamHyperparameters::epsilon, Range::kNonNegative},
-      {"momentum_decay", &NAdamHyperparameters::momentum_decay,
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"step", &Hyperparameters::step, Range::kPositive},
+      {"momentum_product", &Hyperparameters::momentum_product},
+      {"beta_1", &Hyperparameters::beta_1, Range::kDecayRate},
+      {"beta_2", &Hyperparameters::beta_2, Range::kDecayRate},
+      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative},
+      {"momentum_decay", &Hyperparameters::momentum_decay,
        Range::kNonNegative}};
 };
 

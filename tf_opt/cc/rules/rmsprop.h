@@ -117,14 +117,14 @@ struct Rmsprop : DescriptionOf<RmspropHyperparameters, RmspropRule> {
       Operand::Optional("average_gradient")};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &RmspropHyperparameters::learning_rate},
-      {"rho", &RmspropHyperparameters::rho, Range::kDecayRate},
-      {"momentum", &RmspropHyperparameters::momentum, Range::kFraction},
-      {"epsilon", &RmspropHyperparameters::epsilon, Range::kNonNegative}};
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"rho", &Hyperparameters::rho, Range::kDecayRate},
+      {"momentum", &Hyperparameters::momentum, Range::kFraction},
+      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative}};
 
   static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"torch_epsilon", &RmspropHyperparameters::torch_epsilon},
-      {"torch_momentum", &RmspropHyperparameters::torch_momentum}};
+      {"torch_epsilon", &Hyperparameters::torch_epsilon},
+      {"torch_momentum", &Hyperparameters::torch_momentum}};
 };
 
 }  // namespace tf_opt

@@ -79,14 +79,14 @@ struct Sgd : DescriptionOf<SgdHyperparameters, SgdRule> {
   static constexpr Operand kSlotOperands[] = {Operand::Optional("velocity")};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &SgdHyperparameters::learning_rate},
-      {"step", &SgdHyperparameters::step, Range::kPositive},
-      {"momentum", &SgdHyperparameters::momentum, Range::kFraction},
-      {"dampening", &SgdHyperparameters::dampening}};
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"step", &Hyperparameters::step, Range::kPositive},
+      {"momentum", &Hyperparameters::momentum, Range::kFraction},
+      {"dampening", &Hyperparameters::dampening}};
 
   static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"nesterov", &SgdHyperparameters::nesterov},
-      {"torch_momentum", &SgdHyperparameters::torch_momentum}};
+      {"nesterov", &Hyperparameters::nesterov},
+      {"torch_momentum", &Hyperparameters::torch_momentum}};
 };
 
 }  // namespace tf_opt
