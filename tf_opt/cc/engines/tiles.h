@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -34,10 +33,10 @@ TF_OPT_HOST_DEVICE int TensorOfTile(const Index* ends, int count, int64_t k) {
 // The tiles of a list of tensors, in the tensors' order.
 class TileList {
  public:
-  explicit TileList(std::vector<int64_t> sizes) : sizes_(std::move(sizes)) {
-    ends_.reserve(sizes_.size());
+  explicit TileList(const std::vector<int64_t>& sizes) {
+    ends_.reserve(sizes.size());
     int64_t end = 0;
-    for (const int64_t size : sizes_) ends_.push_back(end += CountTiles(size));
+    for (const int64_t size : sizes) ends_.push_back(end += CountTiles(size));
   }
 
   // How many tiles there are.
@@ -52,11 +51,7 @@ class TileList {
   int64_t begin(int i) const { return i == 0 ? 0 : ends_[i - 1]; }
   int64_t end(int i) const { return ends_[i]; }
 
-  // The elements of tensor `i`.
-  int64_t tensor_size(int i) const { return sizes_[i]; }
-
  private:
-  std::vector<int64_t> sizes_;
   std::vector<int64_t> ends_;
 };
 
@@ -91,12 +86,12 @@ constexpr int kPiecesPerThread = 8;
 // these sizes. The work is divided into tiles of all arrays, so a thousand
 // small arrays use the threads as well as a large one.
 template <typename Use>
-void ForRanges(std::vector<int64_t> sizes, int64_t bytes_per_element,
+void ForRanges(const std::vector<int64_t>& sizes, int64_t bytes_per_element,
                const CpuThreads& threads, const Use& use) {
   int64_t total = 0;
   for (const int64_t size : sizes) total += size;
   if (total == 0) return;
-  const TileList tiles(std::move(sizes));
+  const TileList tiles(sizes);
   // Neighbouring tiles of an array at once.
   const auto body = [&](int64_t begin, int64_t end) {
     for (int i = tiles.tensor(begin); begin < end; ++i) {
@@ -104,7 +99,7 @@ void ForRanges(std::vector<int64_t> sizes, int64_t bytes_per_element,
       if (begin == stop) continue;
       const int64_t first = tiles.begin(i);
       use(i, (begin - first) * kTileSize,
-          std::min((stop - first) * kTileSize, tiles.tensor_size(i)));
+          std::min((stop - first) * kTileSize, sizes[i]));
       begin = stop;
     }
   };

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "tf_opt/cc/engines/cpu/loops.h"
@@ -37,7 +36,7 @@ std::vector<Measure> MeasureGradients(
   std::vector<Measure> tiles(list.size());
   const auto measure = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>()).measure;
   const auto scale = static_cast<V>(gradient_scale);
-  ForRanges(std::move(sizes), bytes_per_element, threads,
+  ForRanges(sizes, bytes_per_element, threads,
             [&](int i, int64_t begin, int64_t end) {
               const MeasuredTensor<T>& tensor = tensors[i];
               // A tile of a dense gradient: zeros, but for the rows that it

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "tf_opt/cc/engines/cpu/loops.h"
@@ -40,7 +39,7 @@ void SumRows(const std::vector<MergedSlices<T>>& tables, CpuTarget target,
   }
   const auto sum_row = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>()).sum_row;
 
-  ForRanges(std::move(sizes), 2 * sizeof(T), threads,
+  ForRanges(sizes, 2 * sizeof(T), threads,
             [&](int i, int64_t begin, int64_t end) {
               const SparseGradient<T>& gradient = tables[i].gradient;
               const int64_t width = gradient.width;

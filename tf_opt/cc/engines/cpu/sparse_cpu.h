@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
@@ -213,7 +212,7 @@ void ApplySparse(const CpuStep& step,
     sizes_of_waiting.push_back(all_catch_up(i) ? tensors[i].size : 0);
   }
   const int64_t bytes_per_element = BytesPerElement<T>(rules);
-  ForRanges(std::move(sizes_of_waiting), bytes_per_element, step.threads,
+  ForRanges(sizes_of_waiting, bytes_per_element, step.threads,
             [&](int i, int64_t begin, int64_t end) {
               tables[i].CatchUpAll(begin, end);
             });
@@ -221,7 +220,7 @@ void ApplySparse(const CpuStep& step,
     if (all_catch_up(i)) waiting[i].MarkAllUpToDate();
   }
   if (waits && !lazy && !update) return;
-  ForRanges(std::move(sizes), bytes_per_element, step.threads,
+  ForRanges(sizes, bytes_per_element, step.threads,
             [&](int i, int64_t begin, int64_t end) {
               begin = rules[i].NextRow(begin);
               end = rules[i].NextRow(end);
