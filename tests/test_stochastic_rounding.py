@@ -152,6 +152,28 @@ def test_the_op_rounds_a_multiple_of_every_number(dtype, at_random):
         np.testing.assert_array_equal(bits_of(variable), bits_of(expected))
 
 
+@pytest.mark.kernels
+def test_the_op_rounds_a_maximum_to_nearest_and_what_it_is_of_at_random():
+    g = np.random.default_rng(2).normal(size=999).astype(np.float32)
+    slots = {
+        name: tf.Variable(tf.zeros(g.shape, "bfloat16"))
+        for name in ("m", "v", "v_max")
+    }
+    with tf.device("CPU"):
+        OPS["adam"].apply(
+            variables=[tf.Variable(g)],
+            gradients=[g],
+            **{name: [slot] for name, slot in slots.items()},
+            learning_rate=1.0,
+            step=1,
+            beta_1=0.0,
+            beta_2=0.0,
+        )
+    nearest = bits_of(reference.to_nearest(g * g, "bfloat16"))
+    np.testing.assert_array_equal(bits_of(slots["v_max"]), nearest)
+    assert (bits_of(slots["v"]) != nearest).any()
+
+
 # ---- Statistics. ----
 
 DRAWS = 10**6
