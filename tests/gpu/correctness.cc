@@ -6,24 +6,23 @@
 // measures, and more elements than 32 bits can count. Emulated, the order of
 // the threads changes from launch to launch.
 //
-//   correctness [--quick | --brief]
+//   correctness [--brief | --quick | --all]
 //
 // --quick leaves out the tensors that take a machine without a GPU too long,
-// --brief most of the steps, too, for sanitizers. run.sh builds and runs it.
+// --brief most of the steps, too, for sanitizers. --all has each combination of
+// modes and tables, not some of them at random. run.sh builds and runs it.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 #include <new>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/gpu/device.h"
+#include "tests/gpu/gradient_checks.h"
+#include "tests/gpu/same_bytes.h"
 #include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
-#include "tf_opt/cc/engines/cpu/measure_cpu.h"
-#include "tf_opt/cc/engines/cpu/merge_cpu.h"
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/gpu_batch.h"
 #include "tf_opt/cc/engines/testing/step_model.h"
@@ -34,82 +33,10 @@
 namespace tf_opt {
 namespace {
 
-bool quick = false;
+// As the options.
 bool brief = false;
-
-constexpr int64_t kBytes = 128 << 20;
-const DeviceMemory memory =
-    DeviceName().empty() ? nullptr : Allocate(kBytes, /*shared=*/true);
-Arena arena(memory.get(), kBytes);
-
-// How the CPU engine may run.
-struct CpuWay {
-  CpuTarget target;
-  CpuThreads threads;
-};
-
-// Without threads, and on three of them with every instruction set.
-std::vector<CpuWay> CpuWays() {
-  constexpr int kCount = 3;
-  const auto parallel_for =
-      [](int64_t total, int64_t,
-         const std::function<void(int64_t, int64_t)>& body) {
-        std::vector<std::thread> threads;
-        for (int t = 0; t < kCount; ++t) {
-          threads.emplace_back([=] {
-            for (int64_t i = t; i < total; i += kCount) body(i, i + 1);
-          });
-        }
-        for (auto& thread : threads) thread.join();
-      };
-  std::vector<CpuWay> ways = {{ChosenCpuTarget(), {}}};
-  for (const CpuTarget target : SupportedCpuTargets()) {
-    ways.push_back({target, {kCount, parallel_for}});
-  }
-  return ways;
-}
-
-// Returns whether the host, in every way, and a launch write the same bits. A
-// CUDA graph replays every third launch.
-template <typename OnHost, typename Launch>
-bool WriteTheSame(const OnHost& on_host, const Launch& launch) {
-  static const std::vector<CpuWay> ways = CpuWays();
-  static int launched = 0;
-  const std::string before = arena.Bytes();
-  std::string expected;
-  bool right = true;
-  for (const CpuWay& way : ways) {
-    arena.Restore(before);
-    prefetch_distance = 512 * Any(2);  // As other processors choose it.
-    on_host(way);
-    if (expected.empty()) expected = arena.Bytes();
-    right = right && arena.Bytes() == expected;
-  }
-  arena.Restore(before);
-  NextThreadOrder();
-  Work work = [&](void* stream) {
-    return launch(GpuQueue{
-        stream, [](std::size_t bytes) { return arena.New<char>(bytes + 1); }});
-  };
-  if (++launched % 3 == 0) work = Captured(work);
-  Require(work(nullptr));
-  WaitForDevice();
-  // With the workspace, behind which there is poison.
-  const std::string found = arena.Bytes();
-  arena.Restore(expected);
-  return right && found.compare(0, expected.size(), expected) == 0 &&
-         found.substr(found.size() - 64) == std::string(64, '\xff');
-}
-
-// Tells of a wrong row of the i-th table.
-void SetReport(const GpuSlices& slices, int i, int64_t entry, int64_t row,
-               BadRow* report) {
-  report->table = i + 1;
-  report->has_values = entry < slices.count;
-  report->row = row;
-  report->at = entry < slices.count ? entry : entry - slices.count;
-  report->rows = slices.rows;
-}
+bool quick = false;
+bool all = false;
 
 template <typename Description>
 const RuleMakers kMakersOf = {&MakeRules<Description, float>,
@@ -253,29 +180,35 @@ void ReportSteps(const How& how, const char* what, bool right) {
          right);
 }
 
-// All variants of a rule, in all forms, stored in all ways; tables, modes and
-// the bits of arrays and gradients at random.
+// All variants of a rule, in all forms, stored in all ways. The bits of arrays
+// and gradients are at random, and so are tables and modes, unless `all`.
 template <typename Description, typename T>
 void CheckRule(E element) {
+  constexpr int kModes = 1 << std::size(Description::kModes);
   for (int variant = 0; variant < kVariants<Description>; ++variant) {
     WithRule<Description, ComputeType<T>>(variant, [&](auto tag) {
       using Rule = typename decltype(tag)::type;
       for (int form = 0; form < 3 + Description::kCoasts; ++form) {
         How how = {static_cast<Form>(form), element, variant};
-        const bool tensors = how.form == Form::kDense && !Rule::kRowWise;
+        std::vector<const Tables*> tables = {&kMixed, &kLong, &kMany, &kFew};
+        // Those that take the least time, more often.
+        if (!all) tables.resize(8, &kFew);
+        if (how.form == Form::kDense && !Rule::kRowWise) tables = {&kSizes};
         bool right = true;
+        const auto check = [&](const Tables* some, int modes) {
+          how.modes = modes;
+          how.bits = Any(16);
+          right = StepsAreRight<Description>(*some, how) && right;
+        };
         for (const Stored& stored : AllStored<T>()) {
           for (const bool framed : {false, true}) {
             how.stored = stored;
             how.framed = framed;
-            how.modes = Any(1 << std::size(Description::kModes));
-            how.bits = Any(16);
-            const Tables* const tables[] = {&kFew, &kFew,   &kFew,  &kFew,
-                                            &kFew, &kMixed, &kLong, &kMany};
             if (brief && Any(16) != 0) continue;
-            right = StepsAreRight<Description>(
-                        tensors ? kSizes : *tables[Any(8)], how) &&
-                    right;
+            if (!all) check(tables[Any(tables.size())], Any(kModes));
+            for (int modes = 0; all && modes < kModes; ++modes) {
+              for (const Tables* some : tables) check(some, modes);
+            }
           }
         }
         ReportSteps<Description>(how, "", right);
@@ -312,128 +245,6 @@ void CheckWrongRows() {
   right = IsRight(&steps) && right;
   ReportSteps<Description>(how, ", wrong rows and numbers",
                            RefusesWrongNumbers(&steps) && right);
-}
-
-// Measures gradients; the CPU's are without the unused rows.
-template <typename T>
-bool MeasuresRight(const std::vector<MeasuredTensor<T>>& tensors,
-                   const std::vector<MeasuredTensor<T>>& on_cpu,
-                   bool is_enabled = true) {
-  auto* const scale = arena.New<double>(1);
-  auto* const enabled = arena.New<bool>(1);
-  auto* const squares = arena.New<double>(tensors.size());
-  auto* const finite = arena.New<bool>(tensors.size());
-  *scale = 0.3;
-  *enabled = is_enabled;
-  const auto on_host = [&](const CpuWay& way) {
-    const auto found =
-        MeasureGradients<T>(on_cpu, *scale, way.target, way.threads);
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      squares[i] = is_enabled ? found[i].sum_of_squares : 0;
-      finite[i] = !is_enabled || found[i].finite;
-    }
-  };
-  return WriteTheSame(on_host, [&](const GpuQueue& queue) {
-    return MeasureGradientsGpu<T>(tensors, {scale, enabled, squares, finite},
-                                  queue);
-  });
-}
-
-// Measures tensors, with accumulators or without.
-template <typename T>
-void CheckMeasures(E element) {
-  // Around lanes, what is added of them at a time, and tiles; more tiles than
-  // lanes; empty ones first, in between and last.
-  const std::vector<int64_t> few(
-      {0, 1, 3, 127, 128, 129, 0, 511, 512, 513, 1025, kTileSize - 1, kTileSize,
-       kTileSize + 1, 3 * kTileSize + 5, 130 * kTileSize + 131, 31, 0});
-  std::vector<int64_t> many(3000);
-  for (std::size_t i = 0; i < many.size(); ++i) many[i] = i % 37;
-  bool right = true;
-  for (const auto& sizes : {few, many}) {
-    for (int bits = 0; bits < 16; ++bits) {
-      const bool misaligned = bits & kMisaligned, special = bits & kSpecial,
-                 accumulated = bits & 4, enabled = !(bits & 8);
-      arena.Clear();
-      std::vector<MeasuredTensor<T>> tensors;
-      for (const int64_t size : sizes) {
-        auto* const gradient = arena.New<T>(size, misaligned);
-        auto* const accumulator =
-            arena.New<ComputeType<T>>(accumulated ? size : 0, misaligned);
-        tensors.push_back({gradient, accumulator, size});
-        for (int64_t at = 0; at < size; ++at) {
-          Put(1 + Unit(at), element, gradient, at, special && Any(4) == 0);
-          if (accumulator == nullptr) continue;
-          Put(Unit(at), element == E::kDouble ? E::kDouble : E::kFloat,
-              accumulator, at, special && Any(4) == 0);
-        }
-      }
-      right = MeasuresRight<T>(tensors, tensors, enabled) && right;
-    }
-  }
-  Report("measures, type " + std::to_string(static_cast<int>(element)), right);
-}
-
-// Merges gradients, and measures the merged ones beside accumulated ones.
-template <typename T>
-bool MergesRight(const Tables& tables, E element, unsigned bits) {
-  arena.Clear();
-  std::vector<RowGradient> gradients;
-  std::vector<GpuSlices> slices;
-  std::vector<MeasuredTensor<T>> measured, on_cpu;
-  for (const Table& table : tables) {
-    RowGradient& gradient =
-        gradients.emplace_back(table, element, bits, &arena);
-    gradient.Fill(1);
-    slices.push_back(gradient.slices);
-    void* const ids = gradient.NewIds(table.entries(), &arena);
-    T* const sums = arena.New<T>(table.entries() * table.width);
-    slices.back().merged_ids = ids;
-    slices.back().merged_values = sums;
-    auto* const accumulator = arena.New<ComputeType<T>>(table.size());
-    for (int64_t k = 0; k < table.size(); ++k) accumulator[k] = Unit(k);
-    measured.push_back(
-        {sums,
-         accumulator,
-         table.size(),
-         {static_cast<int64_t*>(ids), table.entries(), table.width}});
-  }
-  auto* const report = arena.New<BadRow>(1);
-  *report = {};
-
-  // The rows and their sums, and then nothing; refused rows, if one is wrong.
-  on_cpu = measured;
-  const auto write = [&](const CpuWay& way, bool found) {
-    for (std::size_t i = 0; i < tables.size(); ++i) {
-      const auto gradient = gradients[i].template ForCpu<T>();
-      const auto firsts =
-          found ? FirstEntries(gradient) : std::vector<int64_t>();
-      const int64_t count = firsts.size(), width = tables[i].width;
-      auto* const sums = static_cast<T*>(slices[i].merged_values);
-      for (int64_t k = 0; k < tables[i].entries(); ++k) {
-        gradients[i].WriteId(k < count ? gradient.entries.row(firsts[k])
-                             : found   ? slices[i].unused()
-                                       : slices[i].refused(),
-                             slices[i].merged_ids, k);
-      }
-      std::fill(sums + count * width, sums + tables[i].entries() * width, T());
-      SumRows<T>({{gradient, firsts, sums}}, way.target, way.threads);
-      on_cpu[i].rows.count = count;
-    }
-  };
-  const auto merge = [&](const GpuQueue& queue) {
-    return MergeSlicesGpu<T>(slices, report, queue);
-  };
-  const auto find = [&](const CpuWay& way) { write(way, true); };
-  bool right = WriteTheSame(find, merge);
-  if (bits & kWideIds) right = MeasuresRight<T>(measured, on_cpu) && right;
-
-  gradients[1].SetRow(0, -5);
-  const auto refuse = [&](const CpuWay& way) {
-    SetReport(slices[1], 1, 0, -5, report);
-    write(way, false);
-  };
-  return WriteTheSame(refuse, merge) && right;
 }
 
 // More elements than 32 bits can count, in a tensor, or in a table and in its
@@ -555,8 +366,9 @@ int main(int argc, char** argv) {
   const std::string option = argc > 1 ? argv[argc - 1] : "";
   brief = option == "--brief";
   quick = brief || option == "--quick";
-  if (argc > 1 && !quick) {
-    std::fputs("usage: correctness [--quick | --brief]\n", stderr);
+  all = option == "--all";
+  if (argc > 1 && !quick && !all) {
+    std::fputs("usage: correctness [--brief | --quick | --all]\n", stderr);
     return 2;
   }
   if (DeviceName().empty()) {
