@@ -122,13 +122,14 @@ def test_what_is_set_after_loading_counts(tmp_path):
     optimizer = tf_opt.AdamW.from_config(model.optimizer.get_config())
     optimizer.learning_rate_multipliers = None
     optimizer.weight_decay_multipliers = {"^b": 3.0}
-    optimizer.exclude_from_weight_decay(var_names=["a"])
-    optimizer.build([tf.Variable([1.0], name="a"), tf.Variable(1.0, name="b")])
+    variables = [tf.Variable([1.0], name=name) for name in "abc"]
+    optimizer.exclude_from_weight_decay(variables[2:], var_names=["a"])
+    optimizer.build(variables)
     by_position = optimizer.get_config()["by_position"]
-    assert by_position["paths"] == ["a:0", "b:0"]
+    assert by_position["paths"] == ["a:0", "b:0", "c:0"]
     assert by_position["values"] == {
-        "weight_decay_multipliers": [1.0, 3.0],
-        "excluded": [True, False],
+        "weight_decay_multipliers": [1.0, 3.0, 1.0],
+        "excluded": [True, False, True],
     }
 
 

@@ -106,9 +106,7 @@ class ComputedSwap:
                 is_same = tf.equal(tf.cast(average, stored.dtype), stored)
                 value = tf.cast(value, restored.dtype)
                 restored = tf.where(is_same, value, restored)
-            for target in (variable, master):
-                if target is not None:
-                    access.assign(target, restored)
+            access.assign(variable, restored)
 
     def _from_slot(
         self, index: int, value: Any, *, average: bool = False
