@@ -9,8 +9,9 @@
 //   correctness [--brief | --quick | --all]
 //
 // --quick leaves out the tensors that take a machine without a GPU too long,
-// --brief most of the steps, too, for sanitizers. --all has each combination of
-// modes and tables, not some of them at random. run.sh builds and runs it.
+// --brief most of the steps, too, for sanitizers. --all leaves out the same
+// tensors as --quick, but has each combination of modes and tables, not some of
+// them at random. run.sh builds and runs it.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -365,9 +366,9 @@ int main(int argc, char** argv) {
   // Of several options the last one counts: .bazelrc adds one for sanitizers.
   const std::string option = argc > 1 ? argv[argc - 1] : "";
   brief = option == "--brief";
-  quick = brief || option == "--quick";
   all = option == "--all";
-  if (argc > 1 && !quick && !all) {
+  quick = brief || all || option == "--quick";
+  if (argc > 1 && !quick) {
     std::fputs("usage: correctness [--brief | --quick | --all]\n", stderr);
     return 2;
   }

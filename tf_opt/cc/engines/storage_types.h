@@ -23,11 +23,14 @@ struct BFloat16 {
 template <typename T>
 constexpr bool kHas16Bits = sizeof(T) == 2;
 
-// Whether two of the same type have the same value: zeros of both signs do. (It
-// takes NaNs of other bits for different ones.)
+// Whether two of the same type have the same value. Zeros of both signs do, and
+// so do all NaNs, of which processors round a float32's to other bits.
 template <typename T>
 TF_OPT_RULE_INLINE bool HaveSameValue(T a, T b) {
-  return a.bits == b.bits || ((a.bits | b.bits) & 0x7fff) == 0;
+  constexpr int kInfinity = std::is_same<T, Half>::value ? 0x7c00 : 0x7f80;
+  const int of_a = a.bits & 0x7fff, of_b = b.bits & 0x7fff;
+  return a.bits == b.bits || (of_a | of_b) == 0 ||
+         (of_a > kInfinity && of_b > kInfinity);
 }
 
 // The bits of the NaN that engines write (scalar_math.h's, narrowed).

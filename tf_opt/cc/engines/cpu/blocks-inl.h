@@ -103,7 +103,7 @@ __attribute__((noinline)) void Reconcile(const T* variable, int n,
   WidenBlock(variable, n, widened);
   ForElements(n, [&](int i) {
     const bool same = HaveSameValue(rounded[i], variable[i]);
-    master_weights[i] = CanonicalNan(same ? master_weights[i] : widened[i]);
+    master_weights[i] = same ? master_weights[i] : CanonicalNan(widened[i]);
   });
 }
 

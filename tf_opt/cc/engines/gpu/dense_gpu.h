@@ -187,7 +187,7 @@ class FramedElements {
       if (tensor.master_weight() != nullptr) {
         const auto same =
             HaveSameValue(GpuConvert::Narrow(master_weight, T()), variable);
-        return CanonicalNan(Select(same, master_weight, widened));
+        return Select(same, master_weight, CanonicalNan(widened));
       }
     }
     return widened;
