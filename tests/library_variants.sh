@@ -17,7 +17,7 @@ trap 'rm -rf "$temporary"' EXIT
 # What runs none of them, composed or inside XLA, needs no other library. Nor do
 # long trainings of rows that catch up, after short ones, and a mode's other
 # types, which gpu/correctness.cc has.
-with_kernels=(tests/test_{measure,ops,ops_checks,update_rules,whole_step}.py
+with_kernels=(tests/test_{measure,ops,update_rules,whole_step}.py
   tests/test_{catch_up,lazy_mode,row_wise,sparse_errors,sparse_ops}.py)
 
 bazel build //tf_opt:binaries //tests:emulated_gpu/_tf_opt_ops.so
