@@ -85,14 +85,16 @@ using RuleOf = typename decltype(VariantOf<Description, V, kVariant>(
     std::make_integer_sequence<int, kVariantBits<Description>>()))::type;
 
 // Calls use(TypeTag<Rule>()) with this variant and returns the result.
-template <typename Description, typename V, int kVariant = 0, typename Use>
+template <typename Description, typename V, bool... kChosen, typename Use>
 auto WithRule(int variant, const Use& use) {
-  if constexpr (kVariant + 1 < kVariants<Description>) {
-    if (variant != kVariant) {
-      return WithRule<Description, V, kVariant + 1>(variant, use);
-    }
+  constexpr int kBit = sizeof...(kChosen);
+  if constexpr (kBit == kVariantBits<Description>) {
+    return use(TypeTag<typename Description::template Rule<V, kChosen...>>());
+  } else {
+    return variant >> kBit & 1
+               ? WithRule<Description, V, kChosen..., true>(variant, use)
+               : WithRule<Description, V, kChosen..., false>(variant, use);
   }
-  return use(TypeTag<RuleOf<Description, V, kVariant>>());
 }
 
 // Some operands of a step: a bit for each.
