@@ -17,6 +17,7 @@
 #include "tf_opt/cc/engines/tiles.h"
 
 namespace tf_opt {
+
 constexpr int64_t kBytes = 128 << 20;
 inline const DeviceMemory memory =
     DeviceName().empty() ? nullptr : Allocate(kBytes, /*shared=*/true);

@@ -172,7 +172,9 @@ void MeasureTensors(const std::string& workload,
     measure(rule, op, ElementType::kFloat, 0);
     constexpr int kAllSlots = kVariants<Description> - 1;
     // What is by row has no tensors.
-    if (kAllSlots > 0 && !RuleOf<Description, float, kAllSlots>::kRowWise) {
+    const bool has_tensors = WithRule<Description, float>(
+        kAllSlots, [](auto all) { return !decltype(all)::type::kRowWise; });
+    if (kAllSlots > 0 && has_tensors) {
       measure(rule, op + ", all slots", ElementType::kFloat, kAllSlots);
     }
   });

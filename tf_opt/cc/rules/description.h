@@ -29,7 +29,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "tf_opt/cc/rules/operand.h"
@@ -74,15 +73,6 @@ inline constexpr int kVariantBits = [] {
 }();
 template <typename Description>
 inline constexpr int kVariants = 1 << kVariantBits<Description>;
-
-template <typename Description, typename V, int kVariant, int... kBits>
-auto VariantOf(std::integer_sequence<int, kBits...>) -> TypeTag<
-    typename Description::template Rule<V, (kVariant >> kBits & 1) != 0 ...>>;
-
-// The rule with this variant for values of type V.
-template <typename Description, typename V, int kVariant>
-using RuleOf = typename decltype(VariantOf<Description, V, kVariant>(
-    std::make_integer_sequence<int, kVariantBits<Description>>()))::type;
 
 // Calls use(TypeTag<Rule>()) with this variant and returns the result.
 template <typename Description, typename V, bool... kChosen, typename Use>

@@ -106,6 +106,7 @@ class ComputedSwap:
                 is_same = tf.equal(tf.cast(average, stored.dtype), stored)
                 value = tf.cast(value, restored.dtype)
                 restored = tf.where(is_same, value, restored)
+            # A step takes a variable that isn't its rounded master weight.
             access.assign(variable, restored)
 
     def _from_slot(
