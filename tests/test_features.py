@@ -17,7 +17,6 @@ from small_model import (
     state,
     train,
 )
-from test_subclass import plain_descent
 from trajectory import RUNS
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]
@@ -193,30 +192,6 @@ def test_checkpoints_move_whatever_is_kept_beside_the_variables(tmp_path):
     # The rates are what the optimizer says.
     assert others._unsaved.learning_rate_multipliers.factors.numpy() == [4]
     assert others._unsaved.weight_decay_multipliers.factors.numpy() == [4]
-
-
-def test_a_rule_of_ones_own_has_the_features_too(how):
-    (variable,) = variables = [keras.Variable([8.0], name="x")]
-    optimizer = plain_descent(tf_opt.Adam)(
-        0.5,
-        clipvalue=2.0,
-        use_ema=True,
-        ema_momentum=0.5,
-        skip_nonfinite=True,
-        gradient_accumulation_steps=2,
-        learning_rate_multipliers={"x": 2.0},
-    )
-    optimizer.build(variables)
-    step = RUNS[how](lambda gradient: optimizer.apply([gradient], variables))
-    for gradient in (1.0, np.nan, 2.0, 6.0, np.inf, 6.0):
-        step(tf.constant([gradient]))
-    # The means are 1.5 and 6, which is clipped to 2; the rate is 2 / 2.
-    assert variable.numpy().item() == 8 - 1.5 - 2
-    assert int(optimizer.skipped_steps) == 2
-    np.testing.assert_allclose(
-        optimizer._model_variables_moving_average[0].numpy(),
-        [((6.5 + 6.5) / 2 + 4.5) / 2],
-    )
 
 
 def _run_multi_task(

@@ -14,7 +14,6 @@ import tf_opt
 
 import small_model
 from registry import slow
-from test_subclass import plain_descent
 
 HOST = {"state_device": "CPU:0"}
 DEVICE = "CPU:1"
@@ -119,25 +118,6 @@ def test_variables_on_the_device_itself_have_no_copies():
         np.testing.assert_allclose(new, old - 0.1, rtol=1e-5)
     of_others = sum(x.numpy().nbytes for x in variables[:-1])
     assert optimizer.memory()["CPU:0"]["working_copies"] == of_others
-
-
-def test_an_overridden_update_step_updates_the_working_copy():
-    def train(**where: str) -> list[np.ndarray]:
-        variables = variables_of()
-        make = plain_descent(tf_opt.Adam)
-        optimizer = make(0.05, weight_decay=0.1, **where)
-        for number in range(3):
-            optimizer.apply(gradients_of(variables, number), variables)
-        return [x.numpy() for x in (*variables, *optimizer.variables)]
-
-    assert_alike(train)
-    # By itself, it updates the variable.
-    variables = variables_of()
-    optimizer = tf_opt.SGD(1.0, **HOST)
-    optimizer.build(variables)
-    wanted = variables[2].numpy() - 0.5
-    optimizer.update_step(tf.ones(5), variables[2], 0.5)
-    np.testing.assert_array_equal(variables[2], wanted)
 
 
 def test_memory_tells_what_is_where():

@@ -29,6 +29,30 @@ LearningRate = (
 # None if the installed Keras has no such class.
 MultiOptimizer = getattr(keras.optimizers, "MultiOptimizer", None)
 
+# What Keras' step calls of an optimizer and tf_opt's doesn't.
+STEP_HOOKS = (
+    "_all_reduce_sum_gradients",
+    "_apply_weight_decay",
+    "_backend_apply_gradients",
+    "_backend_increment_gradient_accumulators",
+    "_backend_reset_gradient_accumulators",
+    "_backend_update_step",
+    "_clip_by_norm",
+    "_clip_gradients",
+    "_distributed_tf_update_step",
+    "_filter_empty_gradients",
+    "_overwrite_model_variables_with_average_value",
+    "_overwrite_variable_with_gradient",
+    "_overwrite_variables_directly_with_gradients",
+    "_update_model_variables_moving_average",
+    "_use_weight_decay",
+    "assign",
+    "assign_add",
+    "assign_sub",
+    "iterations",
+    "update_step",
+)
+
 # Keras' name for the averages of `use_ema`.
 MOVING_AVERAGE = "average"
 

@@ -102,7 +102,9 @@ class Monitor(keras.callbacks.Callback):
         self._batches_to_wait, self._before, self._comparison = 0, None, {}
         for optimizer in self._optimizers():
             if isinstance(optimizer, FusedOptimizer) and not (
-                optimizer.track_gradient_norm or optimizer.global_clipnorm
+                optimizer.track_gradient_norm
+                or optimizer.global_clipnorm
+                or optimizer._overridden()
             ):
                 optimizer.track_gradient_norm = True
                 # An earlier `fit` may have traced a step without it.

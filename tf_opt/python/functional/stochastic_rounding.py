@@ -18,8 +18,6 @@ Integer = int | tf.Tensor
 
 # Streams of random bits, one for each value of a variable that is rounded.
 VARIABLE = 0
-# Weight decay before the step of a rule that isn't tf_opt's.
-DECAYED_VARIABLE = 1
 AVERAGE = 3
 FIRST_SLOT = 5
 # The offset of the streams of rows that catch up before the step.

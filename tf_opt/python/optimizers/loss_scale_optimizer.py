@@ -173,9 +173,10 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
                 "built: pass them, or call "
                 "`optimizer.build(trainable_variables)` first."
             )
-        own = getattr(self.inner_optimizer.apply, "__func__", None)
-        if own is not FusedOptimizer.apply:
-            # Keras' optimizer, or a subclass whose `apply` does more.
+        inner = self.inner_optimizer
+        own = getattr(inner.apply, "__func__", None)
+        if own is not FusedOptimizer.apply or inner._overridden():
+            # Keras' optimizer, or a subclass whose step does more.
             super().apply(grads, trainable_variables)
             return
         access.build_in_first_step(self, trainable_variables)

@@ -12,14 +12,16 @@ from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic, muon_rule
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.rule_spec import MATRIX
 from tf_opt.python.functional.step_frame import is_known
-from tf_opt.python.keras_internals import LearningRate, Number
+from tf_opt.python.keras_internals import LearningRate, Number, Variable
 from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state import matrices, patterns
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import variables as access
 
 
 def _check_layers(name: str, value: Any) -> None:
@@ -149,6 +151,18 @@ class Muon(FusedOptimizer):
             self.exclude_embeddings,
             self.matrix_axes,
         )
+
+    def _apply_weight_decay(self, variables: Sequence[Variable]) -> None:
+        # Keras' own step calls it.
+        rate = access.as_number(self.learning_rate)
+        for variable in filter(self._use_weight_decay, variables):
+            index = self._get_variable_index(variable)
+            is_matrix = self._state.forms[index] == MATRIX
+            decay = self.weight_decay if is_matrix else self.adam_weight_decay
+            if decay is not None:
+                value = access.value_of(variable)
+                kept = arithmetic.kept_part(rate, access.as_number(decay))
+                access.assign(variable, tf.cast(kept, value.dtype) * value)
 
     def _rule(self) -> UpdateRule:
         return _MuonRule(**vars(super()._rule()))

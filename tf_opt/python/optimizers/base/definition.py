@@ -20,6 +20,7 @@ from tf_opt.python import keras_internals
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.optimizers.base import arguments, docstrings
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
+from tf_opt.python.optimizers.base.keras_step import hooks_of
 from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.values import validation
 
@@ -56,6 +57,7 @@ def optimizer(
         cls._fixed = arguments.fixed(spec, cls._own_arguments)
         if keras_class is not None:
             COUNTERPARTS[keras_class] = cls, keras_arguments
+        cls._hooks = hooks_of(cls)
         docstrings.complete_class(cls)
         if cls.__name__ == spec.class_name:
             docstrings.complete_rule(spec.function, cls)

@@ -10,25 +10,22 @@ from typing import Any
 import tensorflow as tf
 
 from tf_opt.python import keras_internals
-from tf_opt.python.dispatch import COMPOSED
-from tf_opt.python.functional.arithmetic import Flag, Scalar
+from tf_opt.python.functional.arithmetic import Flag, Scalar, cond
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import averages
 from tf_opt.python.optimizers.base.averages import AnySwap
-from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
-from tf_opt.python.optimizers.step import one_by_one, replicas, transfer
+from tf_opt.python.optimizers.base.keras_step import KerasStep
+from tf_opt.python.optimizers.step import replicas, transfer
 from tf_opt.python.optimizers.step.catch_up import bring_up_to_date
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import run_quickly
-from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.step import Step
-from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients, validation
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import Gradient, GradientLike
+from tf_opt.python.optimizers.values.gradients import GradientLike
 
 
-class FusedOptimizer(KerasOptimizer):
+class FusedOptimizer(KerasStep):
     """Base class: updates all variables of a type in one launch of an op.
 
     A subclass has a rule, which `definition.optimizer` gives it, and arguments.
@@ -40,31 +37,6 @@ class FusedOptimizer(KerasOptimizer):
     _is_copied = False
     # Set by a callback that swaps the average in at the end of `fit`.
     _is_swapped_after_fit = False
-
-    # ---- What the next step reads. ----
-
-    def _rule(self) -> UpdateRule:
-        """Returns the rule with the hyperparameters of the next step."""
-        spec = self._state.spec
-        return UpdateRule(
-            spec,
-            {
-                name: access.as_number(x) if isinstance(x, Variable) else x
-                for name in spec.arguments
-                for x in [getattr(self, name)]
-            },
-            self._state.shared,
-        )
-
-    def _settings(self, gradient_scale: Scalar | None = None) -> Settings:
-        """Returns the options of the next step; see `Settings.of`."""
-        update_step = getattr(self.update_step, "__func__", None)
-        return Settings.of(
-            self,
-            gradient_scale,
-            update_one=self._update_one,
-            overrides_update_step=update_step is not FusedOptimizer.update_step,
-        )
 
     def _context(self) -> StepContext:
         return StepContext(self._rule(), self._settings(), self._state)
@@ -333,7 +305,15 @@ class FusedOptimizer(KerasOptimizer):
                 before, the latter is a `tf.errors.InvalidArgumentError`).
         """
         with self._unless_swapped_in() as may_step:
-            self._apply_scaled(grads, trainable_variables, may_step=may_step)
+            if self._overridden():
+                cond(
+                    may_step,
+                    lambda: self._apply_as_keras(grads, trainable_variables),
+                )
+            else:
+                self._apply_scaled(
+                    grads, trainable_variables, may_step=may_step
+                )
 
     def _unless_swapped_in(self) -> contextlib.AbstractContextManager[Flag]:
         """Returns the context of a step; swapped-in averages forbid it."""
@@ -405,45 +385,3 @@ class FusedOptimizer(KerasOptimizer):
             )
             context = StepContext(rule, settings, self._state, plan)
             return Step(context, grads, variables, may_step).run()
-
-    # ---- One variable at a time. ----
-
-    def _update_one(
-        self, variable: Variable, gradient: Gradient, learning_rate: Scalar
-    ) -> None:
-        """Applies weight decay to one variable and calls `update_step`.
-
-        Raises:
-            ValueError: If an option changes the variable's rounding, but an
-                overridden `update_step` didn't call this class' method.
-        """
-        context, others = self._context(), self._plans.in_use
-        rule, settings, *_ = context
-        if settings.overrides_update_step and rule.may_decay_before:
-            one_by_one.decay(context, variable, learning_rate)
-        self._plans.in_use = frozenset()
-        self.update_step(gradient, variable, learning_rate)
-        if not self._plans.in_use:
-            one_by_one.check_storage(settings, variable, type(self).__name__)
-            self._plans.in_use = frozenset([COMPOSED])
-        self._plans.in_use |= others
-
-    def update_step(
-        self,
-        gradient: GradientLike,
-        variable: Variable,
-        learning_rate: Scalar,
-    ) -> None:
-        """Updates one variable.
-
-        A subclass may override this method, as in Keras. Then each step calls
-        it for every variable.
-
-        Args:
-            gradient: The variable's gradient.
-            variable: A variable that the optimizer was built with.
-            learning_rate: The learning rate, a scalar.
-        """
-        self._plans.in_use = one_by_one.update_variable(
-            self._context(), gradient, variable, learning_rate
-        )

@@ -66,10 +66,6 @@ class KerasOptimizer(keras.optimizers.Optimizer):
     # The variables that a step reads and writes; None before `build`.
     _state: OptimizerState | None = None
 
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
-        validation.check_overrides(cls)
-
     def __init__(
         self,
         learning_rate: LearningRate,

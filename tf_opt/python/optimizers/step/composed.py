@@ -58,16 +58,6 @@ class _Part(NamedTuple):
         """The rows that `gradient` holds; None: all rows."""
         return None if self.merged is None else self.merged.rows
 
-    def as_gradient(self) -> Gradient:
-        """Returns the gradient; `tf.IndexedSlices` if only rows are updated."""
-        if self.merged is not None:
-            once = self.merged._replace(sums=self.gradient).once()
-            return tf.IndexedSlices(once, self.merged.rows)
-        if self.occurs is not None:
-            rows = tf.where(self.occurs)[:, 0]
-            return tf.IndexedSlices(tf.gather(self.gradient, rows), rows)
-        return self.gradient
-
 
 class _Operand(NamedTuple):
     """What a step has read of a variable: its weight, gradient and slots."""
@@ -103,13 +93,6 @@ class Composed:
             # The gradient of a skipped step may hold NaNs.
             scaled = choose(enabled, scaled, tf.zeros_like(scaled))
             access.add_to_rows(accumulator, rows, scaled)
-
-    def finished_gradients(self, step: BucketStep) -> list[Gradient]:
-        """Returns the gradients that the rule takes; empties accumulators."""
-        return [
-            self._part(step, i, step.factors.of(i)).as_gradient()
-            for i in range(len(step.grads))
-        ]
 
     def update(self, step: BucketStep) -> None:
         """Updates a bucket's variables and slots."""

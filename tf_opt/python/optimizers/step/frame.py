@@ -201,9 +201,8 @@ def factors_of(
 ) -> Factors:
     """Returns the factors of a bucket's variables."""
     _, settings, state, _ = context
-    rule, decay = context.rule_of(bucket), None
-    if not (settings.overrides_update_step and rule.may_decay_before):
-        decay = rule.weight_decay(settings.weight_decay)
+    rule = context.rule_of(bucket)
+    decay = rule.weight_decay(settings.weight_decay)
     learning_rate = state.learning_rate_factors(bucket.indices)
     if (factor := rule.learning_rate_factor()) is not None:
         learning_rate = learning_rate * factor

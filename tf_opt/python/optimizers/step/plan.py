@@ -108,7 +108,6 @@ class Plan(NamedTuple):
         buckets: The variables in buckets, in the order of their updates.
         sums: The positions of gradients that are summed together over replicas:
             those of a bucket, or of buckets that differ only in their device.
-        one_by_one: Whether each variable goes through `update_step`.
         repeats: Whether a variable occurs, and is updated, more than once.
         implementations: Those that update the variables.
     """
@@ -116,7 +115,6 @@ class Plan(NamedTuple):
     variables: tuple[tf.Variable, ...]
     buckets: tuple[Bucket, ...]
     sums: tuple[tuple[int, ...], ...]
-    one_by_one: bool
     repeats: bool
     implementations: frozenset[str]
 
@@ -176,20 +174,18 @@ def make(
     are_sparse: Sequence[bool] | None,
     *,
     groups: bool = False,
-    one_by_one: bool = False,
 ) -> Plan:
     """Makes the plan of a step.
 
     `are_sparse` is the result of `may_stay_sparse`. With `groups`, a launch
-    takes each of its lists as one group. With `one_by_one`, each variable goes
-    through `update_step`.
+    takes each of its lists as one group.
     """
     names = tuple(map(path_of, variables))
     updated = tuple(map(state.updated, variables))
     portions = [0] * len(updated)
     if state.working_copies:
         portions = placement.portions_of(updated)
-    planner = _Planner(rule, settings, state, updated, one_by_one)
+    planner = _Planner(rule, settings, state, updated)
     occurrences: collections.Counter[int] = collections.Counter()
     parts: dict[_Shared, list[int]] = {}
     for i, variable in enumerate(updated):
@@ -218,7 +214,6 @@ def make(
         updated,
         buckets,
         tuple(tuple(sorted(together)) for together in sums.values()),
-        one_by_one,
         repeats=any(count > 1 for count in occurrences.values()),
         implementations=frozenset(
             dispatch.CUSTOM_OP if bucket.runs_op else dispatch.COMPOSED
@@ -236,21 +231,15 @@ class _Planner:
         settings: Settings,
         state: OptimizerState,
         variables: Sequence[tf.Variable],
-        one_by_one: bool,
     ) -> None:
         self._ops = {x: rule.of(x).op for x in {ELEMENTWISE, *state.forms}}
         self._implementation = settings.implementation
         self._state = state
         self._variables = variables
         self._only_rows_change = other_rows_stay(settings, state)
-        self._composed = (
-            settings.implementation == dispatch.COMPOSED
-            or one_by_one
-            or (
-                # An op would write only the first copy of a variable.
-                not access.in_replica()
-                and any(map(access.has_copies, variables))
-            )
+        self._composed = settings.implementation == dispatch.COMPOSED or (
+            # An op would write only the first copy of a variable.
+            not access.in_replica() and any(map(access.has_copies, variables))
         )
 
     def treatment_of(
@@ -386,15 +375,7 @@ class PlanKeeper:
         if state.since:
             rule.spec.check_coasts(rule.hyperparameters, settings.weight_decay)
         are_sparse = may_stay_sparse(settings, state, grads, variables)
-        one_by_one = (
-            settings.overrides_update_step
-            # Without gradients to sum, each copy of each variable is updated.
-            or (
-                tf.distribute.in_cross_replica_context()
-                and not state.working_copies
-            )
-        )
-        keeps = access.eager_without_strategy() and not one_by_one
+        keeps = access.eager_without_strategy()
         mode: Hashable = settings.implementation
         if are_sparse is not None:
             only_rows_change = other_rows_stay(settings, state)
@@ -408,15 +389,13 @@ class PlanKeeper:
                 variables,
                 are_sparse,
                 groups=keeps,
-                one_by_one=one_by_one,
             )
             if keeps:
                 # The list keeps the variables alive, so their ids stay unique.
                 key = (mode, *map(id, variables))
                 self._plans[key] = (list(variables), plan)
                 self._drop_some()
-        # `update_step` adds those of one variable after the other.
-        self.in_use = frozenset() if one_by_one else plan.implementations
+        self.in_use = plan.implementations
         return plan
 
     def _drop_some(self) -> None:

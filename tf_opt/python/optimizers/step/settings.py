@@ -11,11 +11,10 @@ import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.step_frame import is_known
-from tf_opt.python.keras_internals import Number, Variable, strategy_of
+from tf_opt.python.keras_internals import Number, Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Rounding
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import Gradient
 
 
 class Settings(NamedTuple):
@@ -30,9 +29,6 @@ class Settings(NamedTuple):
             clip at the moment.
         gradient_scale: The factor of the gradients.
         micro_steps: The number of steps whose gradients one update sums.
-        update_one: Updates one variable by the optimizer's `update_step`.
-        overrides_update_step: Whether a subclass has replaced `update_step`.
-        strategy: The strategy under which the optimizer was created.
     """
 
     implementation: str
@@ -52,23 +48,18 @@ class Settings(NamedTuple):
     stochastic_rounding: bool
     seed: int | None
     state_dtype: str | None
-    update_one: Callable[[Variable, Gradient, Scalar], None]
-    overrides_update_step: bool
-    strategy: tf.distribute.Strategy
 
     @classmethod
     def of(
         cls,
         optimizer: keras.optimizers.Optimizer,
-        gradient_scale: Scalar | None,
-        **how: Any,
+        gradient_scale: Scalar | None = None,
     ) -> Settings:
         """Reads an optimizer's options for its next step.
 
         `gradient_scale` is the factor of the gradients of a loss that a
         `LossScaleOptimizer` has scaled; None: there is no such optimizer. With
-        it, a step is skipped if a gradient isn't finite. `how` has the options
-        that tell how the optimizer updates a variable.
+        it, a step is skipped if a gradient isn't finite.
         """
         is_scaled = gradient_scale is not None
         if not is_scaled:
@@ -91,8 +82,6 @@ class Settings(NamedTuple):
             stochastic_rounding=optimizer.stochastic_rounding,
             seed=optimizer.seed,
             state_dtype=optimizer.state_dtype,
-            strategy=strategy_of(optimizer),
-            **how,
         )
 
     @property
@@ -118,9 +107,7 @@ class Settings(NamedTuple):
     @property
     def launches_once(self) -> bool:
         """Whether one launch does everything for its variables."""
-        return not (
-            self.measures or self.accumulates or self.overrides_update_step
-        )
+        return not (self.measures or self.accumulates)
 
     def rounding(self, state: OptimizerState) -> Rounding:
         """Returns the rounding of one step."""

@@ -23,12 +23,7 @@ from tf_opt.python.functional.arithmetic import Flag, both, choose, cond
 from tf_opt.python.keras_internals import Variable, is_overwritten_by_gradient
 from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.step import frame as frames
-from tf_opt.python.optimizers.step import (
-    measuring,
-    one_by_one,
-    replicas,
-    transfer,
-)
+from tf_opt.python.optimizers.step import measuring, replicas, transfer
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.frame import BucketStep, Frame, StepContext
@@ -380,11 +375,6 @@ class Step:
         """Updates composed buckets, or only accumulates."""
 
         def update() -> None:
-            if self._context.plan.one_by_one:
-                one_by_one.update(
-                    self._context, self._composed, steps, frame.enabled
-                )
-                return
             for step in steps:
                 with step.bucket.on_device(self._context.state):
                     self._composed.update(step)

@@ -64,12 +64,6 @@ class UpdateRule:
 
     # ---- Numbers. ----
 
-    @property
-    def may_decay_before(self) -> bool:
-        """Whether decay may come before a rule that isn't tf_opt's."""
-        is_decoupled = self.hyperparameters["decoupled_weight_decay"]
-        return is_decoupled and not self.spec.takes_decay
-
     def weight_decay(self, decay: Number | None) -> Number | None:
         """Returns the weight decay of this form, given the optimizer's."""
         return decay

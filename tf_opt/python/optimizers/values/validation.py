@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -53,24 +52,6 @@ def check_none_is_overwritten(variables: Sequence[Variable]) -> None:
                 "Leave out `skip_nonfinite=True`, and use "
                 "keras.optimizers.LossScaleOptimizer in place of "
                 "tf_opt.LossScaleOptimizer."
-            )
-
-
-def check_overrides(cls: type[keras.optimizers.Optimizer]) -> None:
-    """Raises a TypeError if a class overrides what Keras' steps alone call."""
-    for name in (
-        "_apply_weight_decay",
-        "_backend_update_step",
-        "_clip_gradients",
-        "_use_weight_decay",
-    ):
-        own = getattr(keras.optimizers.Optimizer, name, None)
-        if getattr(cls, name, None) is not own:
-            raise TypeError(
-                f"`{cls.__name__}.{name}` would never be called: a step of "
-                "tf_opt's optimizers doesn't use that method of Keras. "
-                "Override `update_step` or `apply`; to exclude variables from "
-                "weight decay, call `exclude_from_weight_decay`"
             )
 
 

@@ -1,0 +1,193 @@
+"""Keras' own step, in which an optimizer's rule is `update_step`.
+
+It runs where a subclass or an instance overrides what this step calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tf_opt.python.dispatch import COMPOSED
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.keras_internals import STEP_HOOKS, Variable
+from tf_opt.python.optimizers.base.arguments import is_off
+from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
+from tf_opt.python.optimizers.step.frame import StepContext
+from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.step.update_step import update_variable
+from tf_opt.python.optimizers.values import gradients
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.gradients import Gradient, GradientLike
+
+# The options that Keras' step doesn't have.
+_LACKS = (
+    "learning_rate_multipliers",
+    "weight_decay_multipliers",
+    "skip_nonfinite",
+    "track_gradient_norm",
+    "master_weights",
+    "stochastic_rounding",
+    "state_dtype",
+    "state_device",
+    "shard_state",
+)
+# What Keras' `update_step` calls to write variables, and tf_opt's doesn't.
+_WRITES = ("assign", "assign_add", "assign_sub")
+
+
+def hooks_of(cls: type) -> Mapping[str, Any]:
+    """Returns what Keras' step calls of a class, by name."""
+    return {name: getattr(cls, name, None) for name in STEP_HOOKS}
+
+
+class KerasStep(KerasOptimizer):
+    """Base class: an optimizer whose rule updates one variable at a time."""
+
+    # What Keras' step calls of the class in tf_opt (see definition.py).
+    _hooks: Mapping[str, Any] = {}
+
+    def _rule(self) -> UpdateRule:
+        """Returns the rule with the hyperparameters of the next step."""
+        spec = self._state.spec
+        return UpdateRule(
+            spec,
+            {
+                name: access.as_number(x) if isinstance(x, Variable) else x
+                for name in spec.arguments
+                for x in [getattr(self, name)]
+            },
+            self._state.shared,
+        )
+
+    def _settings(self, gradient_scale: Scalar | None = None) -> Settings:
+        """Returns the options of the next step; see `Settings.of`."""
+        return Settings.of(self, gradient_scale)
+
+    def _overridden(self) -> list[str]:
+        """Returns the names of what Keras' step calls that aren't tf_opt's."""
+        cls, own = type(self), self._hooks
+        names = [k for k, x in own.items() if getattr(cls, k, None) is not x]
+        if not vars(self).keys().isdisjoint(own):
+            names += [name for name in own if name in vars(self)]
+        return names
+
+    def _keep(self, name: str) -> None:
+        # Keras' step measures nothing.
+        if not self._overridden():
+            super()._keep(name)
+
+    def _apply_as_keras(
+        self,
+        grads: Sequence[GradientLike | None],
+        trainable_variables: Sequence[Variable] | None,
+    ) -> None:
+        """Runs Keras' own step."""
+        if trainable_variables is not None:
+            access.build_in_first_step(self, trainable_variables)
+        if self.built:
+            self._check_keras_has_options(self._rule())
+        self._plans.in_use = frozenset()
+        super().apply(grads, trainable_variables)
+        # An own `update_step` needn't call tf_opt's.
+        self._plans.in_use = self._plans.in_use or frozenset([COMPOSED])
+
+    def _check_keras_has_options(self, rule: UpdateRule) -> None:
+        """Raises a ValueError for an option that Keras' step doesn't have."""
+        required = dict.fromkeys(_LACKS, False)
+        if self._state.since:
+            required["lazy_mode"] = False
+        forms = map(rule.of, rule.spec.forms)
+        if not all(is_off(x.weight_decay(self.weight_decay)) for x in forms):
+            # Such decay would be part of `update_step`.
+            required["decoupled_weight_decay"] = True
+            if rule.spec.takes_decay:
+                required["decay_in_direction"] = False
+        for name, value in required.items():
+            received = getattr(self, name)
+            if bool(received) is value:
+                continue
+            overridden = ", ".join(f"`{x}`" for x in self._overridden())
+            expected = value if isinstance(received, bool) else None
+            raise ValueError(
+                f"`{name}` must be {expected} in Keras' own step, which lacks "
+                f"it, and which runs where {type(self).__name__} overrides "
+                f"{overridden or '`update_step`'}. Received: "
+                f"{name}={received!r}"
+            )
+
+    def _backend_update_step(
+        self,
+        grads: Sequence[Gradient],
+        trainable_variables: Sequence[Variable],
+        learning_rate: Scalar,
+    ) -> None:
+        rule, state = self._rule(), self._state
+        scalars = rule.scalars(learning_rate, access.as_number(self.iterations))
+        dtypes = [x.dtype for x in trainable_variables]
+        super()._backend_update_step(
+            list(map(gradients.cast, grads, dtypes)),
+            trainable_variables,
+            learning_rate,
+        )
+        state.commit(
+            rule.next_shared(scalars, state, trainable_variables), True
+        )
+
+    def _backend_apply_gradients(
+        self,
+        grads: Sequence[Gradient],
+        trainable_variables: Sequence[Variable],
+    ) -> None:
+        if self.gradient_accumulation_steps:
+            # Those of 16-bit variables have sums in float32.
+            dtypes = [
+                arithmetic.slot_dtype(x.dtype) for x in trainable_variables
+            ]
+            grads = list(map(gradients.cast, grads, dtypes))
+        super()._backend_apply_gradients(grads, trainable_variables)
+
+    def _use_weight_decay(self, variable: Variable) -> bool:
+        return not self._state.excluded[self._get_variable_index(variable)]
+
+    def update_step(
+        self,
+        gradient: GradientLike,
+        variable: Variable,
+        learning_rate: Scalar,
+    ) -> None:
+        """Updates one variable by the rule, without weight decay.
+
+        A subclass may override this method, as in Keras. Then Keras' own step
+        runs, which calls it for every variable; see docs/how-to/subclass.md.
+
+        Args:
+            gradient: The variable's gradient.
+            variable: A variable that the optimizer was built with.
+            learning_rate: The learning rate, a scalar.
+
+        Raises:
+            ValueError: If an option is on that Keras' own step doesn't have.
+            TypeError: If a subclass overrides `assign`, `assign_add` or
+                `assign_sub`, which this method doesn't call.
+        """
+        for name in self._overridden():
+            if name in _WRITES:
+                raise TypeError(
+                    f"`{type(self).__name__}.{name}` would never be called: "
+                    "tf_opt's `update_step` writes variables itself. Override "
+                    "`update_step`, too, without calling tf_opt's"
+                )
+        rule, settings, state = self._rule(), self._settings(), self._state
+        self._check_keras_has_options(rule)
+        gradient = gradients.as_gradient(gradient, variable)
+        others = self._plans.in_use
+        plan = self._plans.of_step(
+            rule, settings, state, [gradient], [variable]
+        )
+        self._plans.in_use |= others
+        context = StepContext(rule, settings, state, plan)
+        updates = access.as_number(self.iterations)
+        update_variable(context, gradient, variable, learning_rate, updates)
