@@ -174,14 +174,14 @@ def test_every_name_that_keras_knows(name):
     assert tf_opt.to_keras(optimizer).name == optimizer.name
 
 
-# Keras' arguments, and its tests of its own methods or of what it gets wrong: a
-# step that isn't relative.
+# Keras' arguments, and its tests of its own methods, of decay before `build`,
+# and of what it gets wrong: a step that isn't relative.
 OWN_TESTS = {
     "Lamb": ({"decay_in_direction": False}, ""),
     "Adafactor": ({}, "golden"),
     "Muon": (
         {"matrix_axes": {}},
-        "Newton|lr_adjust|should_use",
+        "Newton|lr_adjust|should_use|weight_decay",
     ),
     "ScheduleFreeAdamW": (
         {"weight_lr_power": 0.0, "decay_in_direction": False},
