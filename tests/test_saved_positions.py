@@ -277,15 +277,41 @@ def test_the_constructor_takes_what_get_config_returns(wrap):
             assert type(other) is cls
 
 
-POSITIONS = {"paths": ["a", "b"], "chosen": {"lazy_mode": ["a"]}}
+CHOSEN = {"learning_rate_multipliers": {"b": 0.5}}
+SAVED = {
+    "paths": ["a:0", "b:0"],
+    "chosen": CHOSEN,
+    "values": {"learning_rate_multipliers": [0.25, 1.0]},
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("by_position", "counts"),
+    [
+        # Those of earlier builds, the first by positions only.
+        ({"shapes": [[1], [1]], **SAVED["values"]}, False),
+        ({"shapes": [[1], [1]], **SAVED}, True),
+        (SAVED, True),
+        (SAVED | {"format": 1}, True),
+        (SAVED | {"format": 2}, False),
+        (SAVED | {"paths": ["a:0"]}, False),
+    ],
+)
+def test_only_saved_values_of_a_known_form_count(by_position, counts):
+    config = {"name": "x", **CHOSEN, "by_position": by_position}
+    for load in (tf_opt.AdamW.from_config, lambda x: tf_opt.AdamW(**x)):
+        optimizer = load({**config})
+        optimizer.build([tf.Variable([1.0], name=name) for name in "ab"])
+        found = optimizer.get_config()["by_position"]["values"]
+        (values,) = found.values()
+        assert values == ([0.25, 1.0] if counts else [1.0, 0.5])
 
 
 @pytest.mark.parametrize(
     "argument",
     [
-        {"by_position": {"shapes": [], "lazy_mode": [True]}},
         {"by_position": 1},
-        {"by_position": {**POSITIONS, "values": {"lazy_mode": [True]}}},
         {"exclude_from_weight_decay": ["bias"]},
         {"exclude_from_weight_decay": {"names": ["bias"]}},
         {"exclude_from_weight_decay": {"var_names": "bias"}},

@@ -30,6 +30,10 @@ from tf_opt.python.keras_internals import (
 from tf_opt.python.optimizers.state import patterns, table_modes
 from tf_opt.python.optimizers.values.gradients import path_of
 
+# The form of `by_position`. A build ignores every other one, so the number only
+# changes where a build that reads this form would misread the new one.
+_FORMAT = 1
+
 
 @dataclasses.dataclass(frozen=True)
 class Exclusions:
@@ -192,6 +196,7 @@ class Choices:
             if k in self.values and not isinstance(x, (bool, str, type(None)))
         }
         by_position = {
+            "format": _FORMAT,
             "paths": self.paths,
             "chosen": named,
             "values": {k: list(self.values[k]) for k in named},
@@ -204,25 +209,33 @@ class Choices:
     def load(self, by_position: Mapping[str, Any]) -> Choices:
         """Returns the choices with the values that `get_config` has returned.
 
+        Another build's form that this one doesn't know is ignored: regular
+        expressions find the values.
+
         Raises:
-            ValueError: If that isn't what `get_config` returns.
+            ValueError: If it isn't a dictionary.
         """
-        keys = ["paths", "chosen", "values"]
         require(
-            isinstance(by_position, Mapping)
-            and {*by_position} == {*keys}
-            and {len(by_position["paths"])}
-            == set(map(len, by_position["values"].values())),
+            isinstance(by_position, Mapping),
             "by_position",
             by_position,
-            f"what `get_config` returns, {keys}; without it, names decide",
+            "None or what `get_config` returns",
         )
-        paths, chosen, values = map(by_position.get, keys)
+        paths, chosen, values = map(
+            by_position.get, ("paths", "chosen", "values")
+        )
+        if (
+            # The form is this one or another, where the field is missing.
+            by_position.get("format", _FORMAT) != _FORMAT
+            or None in (paths, chosen, values)
+            or {len(paths)} != set(map(len, values.values()))
+        ):
+            return self
         # The order of expressions counts: the first that is found decides.
         unchanged = {
             k: x
             for k, x in values.items()
-            if repr(chosen[k]) == repr(_saved(self.chosen[k]))
+            if repr(chosen[k]) == repr(_saved(self.chosen.get(k)))
         }
         return Choices(self.chosen, unchanged, paths)
 
