@@ -16,7 +16,11 @@ from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import LearningRate, Number, Variable
 from tf_opt.python.optimizers.base import arguments, representation, saving
 from tf_opt.python.optimizers.base.building import StateBuilder
-from tf_opt.python.optimizers.base.choices import Choices, Exclusions
+from tf_opt.python.optimizers.base.choices import (
+    OPTIONS,
+    Choices,
+    Exclusions,
+)
 from tf_opt.python.optimizers.state import patterns, storage, table_modes
 from tf_opt.python.optimizers.state.optimizer_state import (
     OptimizerState,
@@ -31,8 +35,6 @@ from tf_opt.python.optimizers.values.gradients import path_of
 from tf_opt.python.tensorflow_internals import explains_later_traces
 
 _MULTIPLIERS = ("learning_rate_multipliers", "weight_decay_multipliers")
-# TensorFlow doesn't save what it tracks once the user has changed it.
-_UNTRACKED = (*_MULTIPLIERS, "lazy_mode", "row_wise")
 
 
 def choice(option: str, check: Callable[[str, Any], Any], doc: str) -> Any:
@@ -150,7 +152,8 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             # tracks it, so that a function that reads it can be saved.
             object.__setattr__(self, name, value)
             self._track_trackable(value, name, overwrite=True)
-        elif name in _UNTRACKED:
+        elif name in OPTIONS:
+            # TensorFlow doesn't save what it tracks and the user has changed.
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
@@ -278,7 +281,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         if option in _MULTIPLIERS:
             with access.creation_scope_of(self):
                 getattr(self._unsaved, option).set(values, len(choices.paths))
-        elif self._state is not None and option != "row_wise":
+        elif self._state is not None and option in ("excluded", "lazy_mode"):
             self._state = dataclasses.replace(
                 self._state, **{option: tuple(values)}
             )

@@ -64,6 +64,11 @@ def check_factors(name: str, multipliers: Any) -> dict[str, float] | None:
     return {pattern: float(x) for pattern, x in multipliers.items()}
 
 
+def any_in(patterns: Iterable[str], path: str) -> bool:
+    """Returns whether any of the regular expressions is found in a path."""
+    return any(re.search(pattern, path) for pattern in patterns)
+
+
 def values_of(
     name: str,
     values: Mapping[str, Value],
