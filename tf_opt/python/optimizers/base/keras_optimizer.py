@@ -43,7 +43,7 @@ def choice(option: str, check: Callable[[str, Any], Any], doc: str) -> Any:
     `check` raises an error for a wrong choice, and returns a copy of others.
     """
     return property(
-        lambda self: copy.copy(self._choices.chosen[option]),
+        lambda self: patterns.read_only(self._choices.chosen[option]),
         lambda self, x: self._choose(option, check(option, x)),
         doc=doc,
     )
@@ -245,8 +245,12 @@ class KerasOptimizer(keras.optimizers.Optimizer):
                 `"dense/bias:0"` before. If none of them is found in any name,
                 there is a warning, at the latest in `build`.
         """
+        if not isinstance(var_names, str):
+            var_names = sorted(set(var_names or ()))
+        allowed = "None or a list of regular expressions"
         exclusions = Exclusions(
-            sorted(set(var_names or ())), sorted(map(path_of, var_list or ()))
+            patterns.as_list("var_names", var_names, allowed),
+            sorted(map(path_of, var_list or ())),
         )
         if self.built:
             exclusions.warn_if_unmatched(self._trainable_variables)
@@ -426,6 +430,8 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         for name in (*arguments.Options.__annotations__, *self._own_arguments):
             config[name] = getattr(self, name)
         for name, value in config.items():
-            if name in self._checks and isinstance(value, Variable):
+            if name in OPTIONS:
+                config[name] = copy.copy(value)
+            elif name in self._checks and isinstance(value, Variable):
                 config[name] = float(value.numpy())
         return config | self._choices.get_config()
