@@ -294,7 +294,8 @@ def test_clipping_by_the_global_norm_tells_it(how):
         _ = tf_opt.Adam().gradient_norm
     # What is switched off later isn't measured.
     optimizer.global_clipnorm = None
-    optimizer.apply([gradient], [variable])
+    optimizer.apply([2 * gradient], [variable])
+    assert float(optimizer.gradient_norm) == 5
 
 
 # ---- Loss scaling. ----
