@@ -269,7 +269,8 @@ def test_clipping_by_the_global_norm_tells_it(how):
         _ = tf_opt.Adam().gradient_norm
     # What is switched off later isn't measured.
     optimizer.global_clipnorm = None
-    optimizer.apply([gradient], [variable])
+    optimizer.apply([2 * gradient], [variable])
+    assert float(optimizer.gradient_norm) == 5
 
 
 # ---- Loss scaling. ----
@@ -309,6 +310,52 @@ def test_loss_scaling_has_every_public_name_of_the_inner_optimizer(inner):
     assert not inner.track_gradient_norm
     with pytest.raises(AttributeError, match="no attribute 'batch_indexes'"):
         _ = optimizer.batch_indexes
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("make", [tf_opt.AdamW, keras.optimizers.AdamW])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"weight_decay": 0.5, "clipnorm": 0.25},
+        {"global_clipnorm": 0.25},
+        {"clipvalue": 0.25},
+        {"use_ema": True, "ema_momentum": 0.5, "ema_overwrite_frequency": 2},
+        {"gradient_accumulation_steps": 2},
+    ],
+    ids=str,
+)
+def test_arguments_that_loss_scaling_is_assigned_are_the_inner_optimizers(
+    make, options
+):
+    ends = []
+    for assigns in (True, False):
+        inner = make(0.1, name="inner", **{} if assigns else options)
+        optimizer = tf_opt.LossScaleOptimizer(inner, 4.0, name="outer")
+        for name, value in options.items() if assigns else ():
+            setattr(optimizer, name, value)
+        for name, value in options.items():
+            assert getattr(optimizer, name) == value
+        variables = [keras.Variable([1.0], name=name) for name in "ab"]
+        optimizer.exclude_from_weight_decay(var_list=variables[1:])
+        for _ in range(4):
+            gradients = [tf.constant([2.0]), tf.constant([0.0])]
+            optimizer.apply(gradients, variables)
+        saved = keras.optimizers.serialize(optimizer)
+        again = keras.optimizers.deserialize(saved)
+        assert again.get_config() == optimizer.get_config()
+        # What doesn't decay and has no gradient stays.
+        assert variables[1].numpy() == 1
+        found = [x.numpy() for x in (*variables, *optimizer.variables)]
+        ends.append((found, saved))
+    assert_same(*(found for found, _ in ends))
+    assert ends[0][1] == ends[1][1]
+
+
+def test_loss_scaling_has_one_scale():
+    optimizer = tf_opt.LossScaleOptimizer(tf_opt.Adam())
+    with pytest.raises(ValueError, match="`loss_scale_factor` must be None"):
+        optimizer.loss_scale_factor = 2.0
 
 
 def test_mixed_float16_leaves_our_loss_scaling_and_saves_it(tmp_path):

@@ -1,5 +1,9 @@
 """Learning rates and weight decay of single variables."""
 
+import copy
+import json
+import operator
+import pickle
 import re
 import warnings
 
@@ -20,6 +24,13 @@ def decayed(optimizer, variables) -> list[bool]:
     optimizer.apply([tf.zeros(v.shape) for v in variables], variables)
     after = [float(tf.reduce_sum(v)) for v in variables]
     return [a != b for a, b in zip(before, after, strict=True)]
+
+
+def test_a_name_alone_is_no_list_of_names():
+    for optimizer in (tf_opt.AdamW(), tf_opt.LossScaleOptimizer(tf_opt.Adam())):
+        with pytest.raises(ValueError, match=r"write var_names=\['bias'\]"):
+            optimizer.exclude_from_weight_decay(var_names="bias")
+        optimizer.exclude_from_weight_decay(var_names={"bias"})
 
 
 def test_variables_without_a_name_are_excluded_one_by_one():
@@ -104,10 +115,59 @@ def test_wrong_multipliers(value):
     for name in ("learning_rate_multipliers", "weight_decay_multipliers"):
         with pytest.raises(ValueError, match=f"`{name}"):
             tf_opt.Adam(**{name: value})
-        # What is read is a copy, so nothing gets in unchecked.
-        optimizer = tf_opt.Adam(**{name: {".": 0.5}})
-        getattr(optimizer, name)["."] = value
-        assert getattr(optimizer, name) == {".": 0.5}
+
+
+CHANGES = {
+    dict: (
+        lambda x: x.update(kernel=0.0),
+        lambda x: x.setdefault("bias", 0.0),
+        lambda x: x.pop("kernel"),
+        lambda x: operator.setitem(x, "kernel", 0.0),
+        lambda x: operator.delitem(x, "kernel"),
+    ),
+    list: (
+        lambda x: x.append("bias"),
+        lambda x: x.remove("kernel"),
+        lambda x: operator.setitem(x, 0, "bias"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("cls", "option", "chosen"),
+    [
+        (tf_opt.Adam, "learning_rate_multipliers", {"kernel": 0.5}),
+        (tf_opt.Adam, "weight_decay_multipliers", {"kernel": 0.5}),
+        (tf_opt.Adam, "lazy_mode", ["kernel"]),
+        (tf_opt.Adam, "lazy_mode", {"kernel": True}),
+        (tf_opt.Adagrad, "row_wise", ["kernel"]),
+        (tf_opt.Muon, "exclude_layers", ["kernel"]),
+        (tf_opt.Muon, "matrix_axes", {"kernel": 1}),
+    ],
+)
+def test_what_is_read_of_a_choice_refuses_changes(cls, option, chosen):
+    optimizer = cls(**{option: chosen})
+    read = getattr(optimizer, option)
+    for change in CHANGES[type(chosen)]:
+        with pytest.raises(TypeError, match="Assign a whole dictionary or li"):
+            change(read)
+    assert getattr(optimizer, option) == read == chosen
+    # Copies and configurations are anybody's.
+    for plain in (
+        *(pickle.loads(pickle.dumps(read)), copy.deepcopy(read)),
+        optimizer.get_config()[option],
+    ):
+        assert type(plain) is type(chosen)
+        assert plain == chosen
+        plain.clear()
+    assert json.dumps(getattr(optimizer, option)) == json.dumps(chosen)
+    setattr(optimizer, option, read)
+    if isinstance(read, list):
+        read += ["bias"]
+    else:
+        read |= {"bias": read["kernel"]}
+    setattr(optimizer, option, read)
+    assert list(getattr(optimizer, option)) == ["kernel", "bias"]
 
 
 @pytest.mark.parametrize(

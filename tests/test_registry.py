@@ -14,6 +14,7 @@ from tf_opt.python.functional.rules import RULES
 from tf_opt.python.ops.calls import check_fits
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.state.table_modes import check_not_lazy
 
 import variants
 from counterparts import KERAS
@@ -164,3 +165,16 @@ def test_a_rule_that_its_op_does_not_fit_is_an_error():
             wrong = dataclasses.replace(spec, **changes)
             with pytest.raises(ImportError, match="Install tf_opt again"):
                 check_fits(wrong)
+
+
+def test_a_slot_that_starts_as_the_variable_needs_shared_numbers():
+    spec = OPTIMIZERS["AveragedSGD"].spec
+    with pytest.raises(ValueError, match="starts as the variable .*`shared`"):
+        dataclasses.replace(spec, shared=[])
+
+
+def test_a_rule_without_an_op_has_no_lazy_tables():
+    # Elementwise, so only the op is missing.
+    spec = dataclasses.replace(OPTIMIZERS["Lion"].spec, op=None)
+    with pytest.raises(ValueError, match="for Lion: without an op, "):
+        check_not_lazy(spec, "lazy_mode", True)

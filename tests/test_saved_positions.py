@@ -37,8 +37,37 @@ def with_a_table() -> keras.Model:
     return keras.Sequential(layers, name="whole")
 
 
+@keras.saving.register_keras_serializable("tests")
+class Subclass(keras.Model):
+    def __init__(self, name: str = "whole", **arguments) -> None:
+        super().__init__(name=name, **arguments)
+        self.parts = [*sequential().layers]
+
+    def call(self, x):
+        for part in self.parts:
+            x = part(x)
+        return x
+
+
+def named_embedding() -> keras.Model:
+    return Subclass("embedding")
+
+
 def lazily(_: keras.Model) -> tf_opt.Adam:
     return tf_opt.Adam(0.05, lazy_mode=["whole/first"])
+
+
+def some_matrices(_: keras.Model) -> tf_opt.Muon:
+    return tf_opt.Muon(
+        0.05,
+        exclude_layers=["^whole/last"],
+        matrix_axes={"^whole/first/kernel": 1, "bias": 0},
+        learning_rate_multipliers={"whole/first": 0.5},
+    )
+
+
+def no_matrices(_: keras.Model) -> tf_opt.Muon:
+    return tf_opt.Muon(0.05)
 
 
 def layerwise(model: keras.Model) -> tf_opt.AdamW:
@@ -82,13 +111,16 @@ def trained(make: Callable[[], keras.Model], optimizer) -> keras.Model:
         (sequential, with_exclusions),
         (nested, with_exclusions),
         (with_a_table, lazily),
+        (Subclass, with_exclusions),
+        (Subclass, some_matrices),
+        (named_embedding, no_matrices),
     ],
 )
 def test_a_loaded_model_trains_on_bit_for_bit(make, optimizer, tmp_path):
     model = trained(make, optimizer)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    if make is sequential:
+    if make in (sequential, Subclass):
         # Otherwise nothing of this is tested, as since Keras 3.16.
         assert model.variables[0].path == "whole/first/kernel"
         assert loaded.variables[0].path == f"{LOADED}first/kernel"
@@ -180,6 +212,7 @@ EXCLUDED = [{"var_names": [name], "paths": []} for name in ("kernel", "bias")]
         ("lazy_mode", {"users": True}, False),
         ("row_wise", ["users"], ["items"]),
         ("row_wise", ["users"], True),
+        ("exclude_layers", ["head"], ["body"]),
     ],
 )
 def test_an_edited_configuration_does_what_it_says(option, before, after):
@@ -193,7 +226,8 @@ def test_an_edited_configuration_does_what_it_says(option, before, after):
         ]
         return keras.Model(ids, keras.layers.Add()(tables))
 
-    cls = tf_opt.Adagrad if option == "row_wise" else tf_opt.AdamW
+    classes = {"row_wise": tf_opt.Adagrad, "exclude_layers": tf_opt.Muon}
+    cls = classes.get(option, tf_opt.AdamW)
     built = cls(0.5, weight_decay=0.25, **{option: before})
     first = changes(built, model())
     config = built.get_config() | {option: after}
@@ -277,15 +311,41 @@ def test_the_constructor_takes_what_get_config_returns(wrap):
             assert type(other) is cls
 
 
-POSITIONS = {"paths": ["a", "b"], "chosen": {"lazy_mode": ["a"]}}
+CHOSEN = {"learning_rate_multipliers": {"b": 0.5}}
+SAVED = {
+    "paths": ["a:0", "b:0"],
+    "chosen": CHOSEN,
+    "values": {"learning_rate_multipliers": [0.25, 1.0]},
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("by_position", "counts"),
+    [
+        # Those of earlier builds, the first by positions only.
+        ({"shapes": [[1], [1]], **SAVED["values"]}, False),
+        ({"shapes": [[1], [1]], **SAVED}, True),
+        (SAVED, True),
+        (SAVED | {"format": 1}, True),
+        (SAVED | {"format": 2}, False),
+        (SAVED | {"paths": ["a:0"]}, False),
+    ],
+)
+def test_only_saved_values_of_a_known_form_count(by_position, counts):
+    config = {"name": "x", **CHOSEN, "by_position": by_position}
+    for load in (tf_opt.AdamW.from_config, lambda x: tf_opt.AdamW(**x)):
+        optimizer = load({**config})
+        optimizer.build([tf.Variable([1.0], name=name) for name in "ab"])
+        found = optimizer.get_config()["by_position"]["values"]
+        (values,) = found.values()
+        assert values == ([0.25, 1.0] if counts else [1.0, 0.5])
 
 
 @pytest.mark.parametrize(
     "argument",
     [
-        {"by_position": {"shapes": [], "lazy_mode": [True]}},
         {"by_position": 1},
-        {"by_position": {**POSITIONS, "values": {"lazy_mode": [True]}}},
         {"exclude_from_weight_decay": ["bias"]},
         {"exclude_from_weight_decay": {"names": ["bias"]}},
         {"exclude_from_weight_decay": {"var_names": "bias"}},

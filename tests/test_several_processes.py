@@ -45,6 +45,10 @@ def test_variables_on_servers_equal_one_process(tmp_path):
             assert set(slots) == {variable}
         # The embedding is with no other variable of its type.
         assert devices[0, 0] == devices[2, 0] != devices[-1, 0]
+        servers = result[key.replace("_devices", "_memory")]
+        names = [f"/job:ps/task:{i}/CPU:0" for i in range(2)]
+        assert servers[:, 0].tolist() == names
+        assert (servers[:, 1].astype(int) > 0).all()
 
 
 def test_killed_training_goes_on_from_its_last_checkpoint(tmp_path):

@@ -166,11 +166,19 @@ def test_arguments_that_are_wrong_in_their_own_way():
 
 @pytest.mark.parametrize("number", [0, 0.5, np.float32(0.5), np.int8(0)])
 def test_numbers_of_every_kind_are_taken(number):
-    optimizer = tf_opt.AveragedSGD(lambd=number, t0=number, alpha=number)
-    optimizer.apply([tf.constant(1.0)], [keras.Variable(1.0)])
-    tf_opt.AdamW(
-        beta_1=number, beta_2=number, epsilon=number, weight_decay=number
-    )
+    names = {
+        tf_opt.AveragedSGD: ("lambd", "t0", "alpha"),
+        tf_opt.AdamW: ("beta_1", "beta_2", "epsilon", "weight_decay"),
+    }
+    for cls, numbers in names.items():
+        ends = []
+        for each in (number, float(number)):
+            variable = keras.Variable(1.0)
+            optimizer = cls(0.1, **dict.fromkeys(numbers, each))
+            for _ in range(2):
+                optimizer.apply([tf.constant(1.0)], [variable])
+            ends.append(variable.numpy())
+        assert ends[0] == ends[1] < 1
 
 
 @pytest.mark.parametrize("zero", [0.0, np.float32(0), np.float16(0)])

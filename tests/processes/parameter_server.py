@@ -73,6 +73,10 @@ def coordinate(
             [x.value.device for x in (variable, *optimizer._state.slots_of(i))]
             for i, variable in enumerate(variables)
         ]
+        results["_".join([*case, "memory"])] = [
+            [name, sum(kinds.values())]
+            for name, kinds in sorted(optimizer.memory().items())
+        ]
     for lazy_mode in (False, True):
         results[f"sharded_{lazy_mode}"] = train_sharded(
             strategy, call, lazy_mode

@@ -75,7 +75,8 @@ class Slot:
         layer_input: For a stack: the op's input with the layer's number.
         first: The hyperparameter that is its first value; empty: 0.
         starts_as_variable: Whether it is the variable until the first update:
-            its average, or what its average is computed from.
+            its average, or what its average is computed from. Only in a rule
+            with `shared`.
         by_row: Whether it has one number for each row of the variable.
         lacks: The axis of the variable that it doesn't have, if any.
         stays: Whether it stays as it is where the gradient is 0.
@@ -261,6 +262,11 @@ class RuleSpec:
     stacks: bool = False
 
     def __post_init__(self) -> None:
+        if self.average is not None and not self.shared:
+            raise ValueError(
+                f"{self.class_name}: a slot that starts as the variable must "
+                "belong to a rule with `shared`, which begins for all variables"
+            )
         optional = [slot.needed_by is not None for slot in self.slots]
         if optional != sorted(optional) or (any(optional) and self.shared):
             raise ValueError(

@@ -9,14 +9,20 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import choose
+from tf_opt.python.functional.checks import require
 from tf_opt.python.functional.rule_spec import GREATER_THAN_0
 from tf_opt.python.keras_internals import Variable, refuse_lr
 from tf_opt.python.optimizers.base import representation, saving
+from tf_opt.python.optimizers.base.arguments import KerasArguments
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import GradientLike
 from tf_opt.python.tensorflow_internals import explains_later_traces
+
+# Arguments of Keras' optimizers that belong to the inner optimizer. The loss is
+# scaled here.
+_OF_INNER = {*KerasArguments.__annotations__} - {"name", "loss_scale_factor"}
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -31,9 +37,10 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     Unscaling and skipping are part of the inner optimizer's pass over memory.
     Under a `tf.distribute` strategy the sum over replicas must be finite, so
-    all replicas agree. Attributes that only tf_opt's optimizers have, such as
-    `gradient_norm` or `master_weights`, can be read and set here, too.
-    `model.compile` doesn't wrap this optimizer again under `mixed_float16`.
+    all replicas agree. All public attributes of the inner optimizer, such as
+    `weight_decay` or `gradient_norm`, can be read and set here, too, except
+    `name` and `loss_scale_factor`. `model.compile` doesn't wrap this optimizer
+    again under `mixed_float16`.
 
     Args:
         inner_optimizer: The optimizer that updates the variables. Around an
@@ -92,30 +99,29 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             name=name,
             **kwargs,
         )
+        # Keras' constructor has made attributes of them.
+        for name in _OF_INNER:
+            del vars(self)[name]
 
     def __repr__(self) -> str:
         return representation.of_optimizer(self)
 
-    def _inner_with(self, name: str) -> FusedOptimizer | None:
-        """Returns the inner optimizer if a public name may be its own."""
-        inner = vars(self).get("inner_optimizer")
-        is_ours = isinstance(inner, FusedOptimizer)
-        return inner if is_ours and not name.startswith("_") else None
-
     def __getattr__(self, name: str) -> Any:
         # Only what this class lacks comes here.
-        if (inner := self._inner_with(name)) is not None:
-            return getattr(inner, name)
+        if "inner_optimizer" in vars(self) and not name.startswith("_"):
+            return getattr(self.inner_optimizer, name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         refuse_lr(self, name, value)
-        inner = self._inner_with(name)
+        if name == "loss_scale_factor":
+            allowed = "None, as the loss is scaled by `dynamic_scale`"
+            require(value is None, name, value, allowed)
         is_own = name in vars(self) or hasattr(type(self), name)
-        if is_own or not hasattr(inner, name):
+        if is_own or name.startswith("_") or not hasattr(self, name):
             super().__setattr__(name, value)
         else:
-            setattr(inner, name, value)
+            setattr(self.inner_optimizer, name, value)
 
     @property
     def implementation_in_use(self) -> str | None:
@@ -141,8 +147,23 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             # It may raise an error, before this class creates any variables.
             self.inner_optimizer.build(var_list)
             self.inner_optimizer._keep("skipped_steps")
-        with explains_later_traces():
-            super().build(var_list)
+        # Keras' `build` would create the state of these here, too.
+        off = {"use_ema": False, "gradient_accumulation_steps": None}
+        vars(self).update(off)
+        try:
+            with explains_later_traces():
+                super().build(var_list)
+        finally:
+            for name in off:
+                del vars(self)[name]
+
+    def exclude_from_weight_decay(
+        self,
+        var_list: Sequence[Variable] | None = None,
+        var_names: Sequence[str] | None = None,
+    ) -> None:
+        """Calls `exclude_from_weight_decay` of the inner optimizer."""
+        self.inner_optimizer.exclude_from_weight_decay(var_list, var_names)
 
     def save_own_variables(self, store: Any) -> None:
         """Saves the variables, in the format of the inner optimizer."""

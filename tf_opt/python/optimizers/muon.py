@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,16 +19,20 @@ from tf_opt.python.keras_internals import LearningRate, Number, Variable
 from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.base.keras_optimizer import choice
 from tf_opt.python.optimizers.state import matrices, patterns
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 
 
-def _check_layers(name: str, value: Any) -> None:
-    """Raises a ValueError unless it is None or a list of expressions."""
-    if value is not None:
-        patterns.as_list(name, value, "None or a list of regular expressions")
+def _check_layers(name: str, value: Any) -> list[str] | None:
+    """Returns a copy; raises a ValueError unless it is what `Muon` takes."""
+    if value is None:
+        return None
+    return patterns.as_list(
+        name, value, "None or a list of regular expressions"
+    )
 
 
 # Without `rms_rate`, as before Keras 3.13, steps have another length.
@@ -105,11 +110,7 @@ class Muon(FusedOptimizer):
         - `rms_rate`: [Liu et al., 2025](https://arxiv.org/abs/2502.16982)
     """
 
-    _own_checks = {
-        "exclude_layers": _check_layers,
-        "exclude_embeddings": validation.check_boolean,
-        "matrix_axes": matrices.check_matrix_axes,
-    }
+    _own_checks = {"exclude_embeddings": validation.check_boolean}
 
     def __init__(
         self,
@@ -144,13 +145,29 @@ class Muon(FusedOptimizer):
         **common: Unpack[CommonArguments],
     ) -> None: ...
 
+    exclude_layers: Sequence[str] | None = choice(
+        "exclude_layers",
+        _check_layers,
+        "Regular expressions for paths of variables that get AdamW, or None.",
+    )
+    exclude_embeddings: bool = choice(
+        "exclude_embeddings",
+        lambda _, value: value,
+        'Whether variables with "embedding" in their path get AdamW.',
+    )
+    matrix_axes: Mapping[str, int] | None = choice(
+        "matrix_axes",
+        matrices.check_matrix_axes,
+        "How many axes are the matrix' rows, by regular expression, or None.",
+    )
+
     def _input_axes(self, variables: Sequence[keras.Variable]) -> Sequence[int]:
-        return matrices.input_axes(
-            variables,
-            self.exclude_layers or (),
-            self.exclude_embeddings,
-            self.matrix_axes,
+        layers, embeddings, given = map(
+            self._choices.values.get,
+            ("exclude_layers", "exclude_embeddings", "matrix_axes"),
         )
+        excluded = map(operator.or_, layers, embeddings)
+        return matrices.input_axes(variables, excluded, given)
 
     def _apply_weight_decay(self, variables: Sequence[Variable]) -> None:
         # Keras' own step calls it.

@@ -1,12 +1,13 @@
 """Options that users choose by variable.
 
-These are multipliers, lazy tables, tables with row-wise state and exclusions
-from weight decay. Users name variables by regular expressions, and `build`
-finds each variable's value. The values are saved as well: a variable's path may
-change when its model is saved and loaded (from `sequential/dense/bias` to
-`dense/bias`). A saved value counts as long as the user's choice is the saved
-one. It belongs to the variable of the same path, or of the same position if the
-paths of all variables differ at most in the names of models.
+These are multipliers, lazy tables, tables with row-wise state, exclusions from
+weight decay and Muon's matrices. Users name variables by regular expressions,
+and `build` finds each variable's value. The values are saved as well: a
+variable's path may change when its model is saved and loaded (from
+`sequential/dense/bias` to `dense/bias`). A saved value counts as long as the
+user's choice is the saved one. It belongs to the variable of the same path, or
+of the same position if the paths of all variables differ at most in the names
+of models.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ from tf_opt.python.keras_internals import (
 )
 from tf_opt.python.optimizers.state import patterns, table_modes
 from tf_opt.python.optimizers.values.gradients import path_of
+
+# The form of `by_position`. A build ignores every other one, so the number only
+# changes where a build that reads this form would misread the new one.
+_FORMAT = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,25 +106,32 @@ class Exclusions:
             )
 
 
+# All options by variable, and what is chosen at first.
+OPTIONS: Mapping[str, Any] = {
+    "learning_rate_multipliers": None,
+    "weight_decay_multipliers": None,
+    "lazy_mode": False,
+    "row_wise": False,
+    "excluded": Exclusions(),
+    "exclude_layers": None,
+    "exclude_embeddings": False,
+    "matrix_axes": None,
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Choices:
     """An optimizer's options by variable.
 
     Attributes:
         chosen: What the user chose, by option.
-        values: Each variable's value, by option; those of the multipliers may
-            be None. Empty before `build`, unless the optimizer was loaded.
+        values: Each variable's value, by option; None for an option that is
+            None. Empty before `build`, unless the optimizer was loaded.
         paths: The variables' paths, to recognize them.
     """
 
     chosen: Mapping[str, Any] = dataclasses.field(
-        default_factory=lambda: {
-            "learning_rate_multipliers": None,
-            "weight_decay_multipliers": None,
-            "lazy_mode": False,
-            "row_wise": False,
-            "excluded": Exclusions(),
-        }
+        default_factory=lambda: OPTIONS
     )
     values: Mapping[str, Sequence[Any] | None] = dataclasses.field(
         default_factory=dict
@@ -163,9 +175,14 @@ class Choices:
                 return table_modes.which_are_row_wise(choice, variables)
             if option == "excluded":
                 return choice.of(variables, listed)
+            if option == "exclude_embeddings":
+                return [choice and "embedding" in x.lower() for x in paths]
+            if option == "exclude_layers":
+                return [patterns.any_in(choice or (), x) for x in paths]
             if choice is None:
                 return None
-            return patterns.values_of(option, choice, variables, 1.0)
+            default = None if option == "matrix_axes" else 1.0
+            return patterns.values_of(option, choice, variables, default)
 
         values = {}
         for option in chosen:
@@ -189,9 +206,10 @@ class Choices:
         named = {
             k: x
             for k, x in chosen.items()
-            if k in self.values and not isinstance(x, (bool, str, type(None)))
+            if k in self.values and x != _saved(OPTIONS[k])
         }
         by_position = {
+            "format": _FORMAT,
             "paths": self.paths,
             "chosen": named,
             "values": {k: list(self.values[k]) for k in named},
@@ -204,25 +222,33 @@ class Choices:
     def load(self, by_position: Mapping[str, Any]) -> Choices:
         """Returns the choices with the values that `get_config` has returned.
 
+        Another build's form that this one doesn't know is ignored: regular
+        expressions find the values.
+
         Raises:
-            ValueError: If that isn't what `get_config` returns.
+            ValueError: If it isn't a dictionary.
         """
-        keys = ["paths", "chosen", "values"]
         require(
-            isinstance(by_position, Mapping)
-            and {*by_position} == {*keys}
-            and {len(by_position["paths"])}
-            == set(map(len, by_position["values"].values())),
+            isinstance(by_position, Mapping),
             "by_position",
             by_position,
-            f"what `get_config` returns, {keys}; without it, names decide",
+            "None or what `get_config` returns",
         )
-        paths, chosen, values = map(by_position.get, keys)
+        paths, chosen, values = map(
+            by_position.get, ("paths", "chosen", "values")
+        )
+        if (
+            # The form is this one or another, where the field is missing.
+            by_position.get("format", _FORMAT) != _FORMAT
+            or None in (paths, chosen, values)
+            or {len(paths)} != set(map(len, values.values()))
+        ):
+            return self
         # The order of expressions counts: the first that is found decides.
         unchanged = {
             k: x
             for k, x in values.items()
-            if repr(chosen[k]) == repr(_saved(self.chosen[k]))
+            if repr(chosen[k]) == repr(_saved(self.chosen.get(k)))
         }
         return Choices(self.chosen, unchanged, paths)
 

@@ -55,9 +55,9 @@ class FusedOptimizer(KerasStep):
         """Returns how much memory the optimizer takes, on which device.
 
         Returns:
-            Bytes by device and kind, such as
-            `{"GPU:0": {"variables": 200}, "CPU:0": {"slots": 800}}`. The kinds
-            are `"variables"` (the model's), `"slots"`, `"master_weights"`,
+            Bytes by device (in a cluster `"/job:ps/task:0/CPU:0"`) and kind,
+            such as `{"GPU:0": {"variables": 200}, "CPU:0": {"slots": 800}}`:
+            `"variables"` (the model's), `"slots"`, `"master_weights"`,
             `"averages"`, `"accumulators"`, `"missed_steps"` (of tables that
             catch up), `"working_copies"` (the variables' copies where
             `state_device` is) and `"other"`. Gradients aren't among them.

@@ -16,7 +16,11 @@ from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import LearningRate, Number, Variable
 from tf_opt.python.optimizers.base import arguments, representation, saving
 from tf_opt.python.optimizers.base.building import StateBuilder
-from tf_opt.python.optimizers.base.choices import Choices, Exclusions
+from tf_opt.python.optimizers.base.choices import (
+    OPTIONS,
+    Choices,
+    Exclusions,
+)
 from tf_opt.python.optimizers.state import patterns, storage, table_modes
 from tf_opt.python.optimizers.state.optimizer_state import (
     OptimizerState,
@@ -31,8 +35,6 @@ from tf_opt.python.optimizers.values.gradients import path_of
 from tf_opt.python.tensorflow_internals import explains_later_traces
 
 _MULTIPLIERS = ("learning_rate_multipliers", "weight_decay_multipliers")
-# TensorFlow doesn't save what it tracks once the user has changed it.
-_UNTRACKED = (*_MULTIPLIERS, "lazy_mode", "row_wise")
 
 
 def choice(option: str, check: Callable[[str, Any], Any], doc: str) -> Any:
@@ -41,7 +43,7 @@ def choice(option: str, check: Callable[[str, Any], Any], doc: str) -> Any:
     `check` raises an error for a wrong choice, and returns a copy of others.
     """
     return property(
-        lambda self: copy.copy(self._choices.chosen[option]),
+        lambda self: patterns.read_only(self._choices.chosen[option]),
         lambda self, x: self._choose(option, check(option, x)),
         doc=doc,
     )
@@ -146,7 +148,8 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             # tracks it, so that a function that reads it can be saved.
             object.__setattr__(self, name, value)
             self._track_trackable(value, name, overwrite=True)
-        elif name in _UNTRACKED:
+        elif name in OPTIONS:
+            # TensorFlow doesn't save what it tracks and the user has changed.
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
@@ -238,8 +241,12 @@ class KerasOptimizer(keras.optimizers.Optimizer):
                 `"dense/bias:0"` before. If none of them is found in any name,
                 there is a warning, at the latest in `build`.
         """
+        if not isinstance(var_names, str):
+            var_names = sorted(set(var_names or ()))
+        allowed = "None or a list of regular expressions"
         exclusions = Exclusions(
-            sorted(set(var_names or ())), sorted(map(path_of, var_list or ()))
+            patterns.as_list("var_names", var_names, allowed),
+            sorted(map(path_of, var_list or ())),
         )
         if self.built:
             exclusions.warn_if_unmatched(self._trainable_variables)
@@ -274,7 +281,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         if option in _MULTIPLIERS:
             with access.creation_scope_of(self):
                 getattr(self._unsaved, option).set(values, len(choices.paths))
-        elif self._state is not None and option != "row_wise":
+        elif self._state is not None and option in ("excluded", "lazy_mode"):
             self._state = dataclasses.replace(
                 self._state, **{option: tuple(values)}
             )
@@ -419,6 +426,8 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         for name in (*arguments.Options.__annotations__, *self._own_arguments):
             config[name] = getattr(self, name)
         for name, value in config.items():
-            if name in self._checks and isinstance(value, Variable):
+            if name in OPTIONS:
+                config[name] = copy.copy(value)
+            elif name in self._checks and isinstance(value, Variable):
                 config[name] = float(value.numpy())
         return config | self._choices.get_config()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tf_opt.python.functional.arithmetic import may_be_matrix
@@ -29,40 +29,38 @@ KNOWN = {
 }
 
 
-def check_matrix_axes(name: str, value: Any) -> None:
-    """Raises a ValueError unless it is what `Muon` takes."""
+def check_matrix_axes(name: str, value: Any) -> dict[str, int] | None:
+    """Returns a copy; raises a ValueError unless it is what `Muon` takes."""
     if value is None:
-        return
+        return None
     is_right = isinstance(value, Mapping) and all(
         isinstance(x, int) and not isinstance(x, bool) for x in value.values()
     )
     allowed = "None or a dictionary of regular expressions and integers"
     require(is_right, name, value, allowed)
     patterns.check(name, value, "keys")
+    return dict(value)
 
 
 def input_axes(
     variables: Sequence[Variable],
-    exclude_layers: Sequence[str],
-    exclude_embeddings: bool,
-    matrix_axes: Mapping[str, int] | None,
+    excluded: Iterable[bool],
+    given: Sequence[int | None] | None,
 ) -> list[int]:
     """Returns how many axes of each variable are inputs; 0: it is no matrix.
 
+    `given` is what `matrix_axes` is for each variable, None without that.
+
     Raises:
-        ValueError: If an expression of `matrix_axes` is found in no path, or a
-            variable doesn't have such axes.
+        ValueError: If a variable doesn't have such axes.
     """
-    given: list[int | None] = [None] * len(variables)
-    if matrix_axes is not None:
-        given = patterns.values_of("matrix_axes", matrix_axes, variables, None)
     return [
-        0
-        if not may_be_matrix(x)
-        or (exclude_embeddings and "embedding" in path_of(x).lower())
-        or any(re.search(pattern, path_of(x)) for pattern in exclude_layers)
-        else _input_axes_of(x, axes, matrix_axes is None)
-        for x, axes in zip(variables, given, strict=True)
+        _input_axes_of(x, given and given[i], given is None)
+        if may_be_matrix(x) and not is_excluded
+        else 0
+        for i, (x, is_excluded) in enumerate(
+            zip(variables, excluded, strict=True)
+        )
     ]
 
 

@@ -298,6 +298,9 @@ class OptimizerState:
                 continue
             seen.add(id(copy))
             spec = tf.DeviceSpec.from_string(copy.device)
-            of_device = found[f"{spec.device_type}:{spec.device_index}"]
+            name = f"{spec.device_type}:{spec.device_index}"
+            if spec.job not in (None, "localhost"):
+                name = f"/job:{spec.job}/task:{spec.task}/{name}"
+            of_device = found[name]
             of_device[kind] = of_device.get(kind, 0) + bytes_of(copy)
         return dict(found)

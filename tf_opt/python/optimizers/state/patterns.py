@@ -64,6 +64,42 @@ def check_factors(name: str, multipliers: Any) -> dict[str, float] | None:
     return {pattern: float(x) for pattern, x in multipliers.items()}
 
 
+def _refuse(*_: Any, **__: Any) -> None:
+    raise TypeError(
+        "This is a copy of an optimizer's argument, so a change would have no "
+        "effect. Assign a whole dictionary or list instead, such as "
+        "`optimizer.learning_rate_multipliers = {...}`"
+    )
+
+
+class _ReadOnlyDict(dict):
+    __setitem__ = __delitem__ = clear = pop = popitem = _refuse
+    setdefault = update = _refuse
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
+
+
+class _ReadOnlyList(list):
+    __setitem__ = __delitem__ = append = clear = extend = insert = _refuse
+    pop = remove = reverse = sort = _refuse
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
+
+
+def read_only(value: Any) -> Any:
+    """Returns a copy of a choice that refuses changes; its copies don't."""
+    if isinstance(value, Mapping):
+        return _ReadOnlyDict(value)
+    return _ReadOnlyList(value) if isinstance(value, list) else value
+
+
+def any_in(patterns: Iterable[str], path: str) -> bool:
+    """Returns whether any of the regular expressions is found in a path."""
+    return any(re.search(pattern, path) for pattern in patterns)
+
+
 def values_of(
     name: str,
     values: Mapping[str, Value],

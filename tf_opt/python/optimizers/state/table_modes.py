@@ -64,7 +64,7 @@ def check_lazy_mode(
 
 def check_not_lazy(spec: RuleSpec, name: str, lazy_mode: Any) -> None:
     """Raises a ValueError if tables of an optimizer are lazy that can't be."""
-    reason = "the step of each row depends on the whole table"
+    reason = "without an op, the step of a row may depend on the whole table"
     if spec.average is not None:
         reason = (
             "every step moves every row and averages it, whether it occurs or "
