@@ -54,10 +54,12 @@ class TestLastIterate(keras.callbacks.Callback):
         self.scores: list[dict[str, float]] = []
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Tests without callbacks, so that the average isn't swapped in."""
+        """Swaps out the average, with which the model was validated."""
+        self.model.optimizer.swap_out_average()
         self.scores.append(
             self.model.evaluate(*self.data, verbose=0, return_dict=True)
         )
+        self.model.optimizer.swap_in_average()
 
 
 def load_data() -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:

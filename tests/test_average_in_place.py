@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 from tf_opt.python.keras_internals import unwrapped
 
 from low_precision_cases import SETTINGS
-from registry import pairwise, slow
+from registry import pairwise, quick_first, slow
 from small_model import (
     FIT,
     X,
@@ -251,7 +252,29 @@ def test_fit_goes_on_from_what_callbacks_saved(callback, how, tmp_path):
     # Averages are swapped out in time where the first step is traced later.
     again = tf_opt.callbacks.SwapAveragedWeights()
     model.fit(X, Y, initial_epoch=2, epochs=3, callbacks=[again], **FIT)
+    model.optimizer.swap_out_average()
     assert_same(state(model), state(through))
+
+
+def test_a_file_loaded_meanwhile_brings_its_own_average(tmp_path):
+    model, other = (trained(MAKES["AveragedSGD"]()) for _ in range(2))
+    step(other)
+    expected = state(other)
+    for each in model, other:
+        each.optimizer.swap_in_average()
+    other.save_weights(tmp_path / "x.weights.h5")
+    model.load_weights(tmp_path / "x.weights.h5")
+    model.optimizer.swap_out_average()
+    assert_same(state(model), expected)
+
+
+def test_an_average_that_is_not_a_number_gives_the_weights_back():
+    model = trained(MAKES["AveragedSGD"]())
+    model.optimizer._state.averages_to_swap[0].assign(np.full((4, 8), np.nan))
+    before = state(model)
+    model.optimizer.swap_in_average()
+    model.optimizer.swap_out_average()
+    assert_same(state(model), before)
 
 
 # ---- In Keras' wrappers. ----
@@ -276,14 +299,12 @@ def test_the_callback_and_files_know_what_is_inside(make, tmp_path):
     saves = keras.callbacks.LambdaCallback(
         on_test_begin=lambda _: model.save(tmp_path / "x.keras")
     )
+    for part in unwrapped(plain.optimizer):
+        part.finalize_variable_values = lambda _: None
     plain.fit(X, Y, **FIT)
     model.fit(X, Y, validation_data=(X, Y), callbacks=[swap, spy, saves], **FIT)
-    assert_same(state(model), state(plain))
     parts = unwrapped(model.optimizer)
-    for part in parts:
-        part.swap_in_average()
-    if not any(part.use_ema for part in parts):
-        assert_same(spy.in_test[0], model.get_weights())
+    assert_same(spy.in_test[0], model.get_weights())
     loaded = keras.models.load_model(tmp_path / "x.keras")
     loaded.run_eagerly = True
     assert all(
@@ -291,9 +312,79 @@ def test_the_callback_and_files_know_what_is_inside(make, tmp_path):
     )
     for part in (*parts, *unwrapped(loaded.optimizer)):
         part.swap_out_average()
-    if not any(part.use_ema for part in parts):
-        # Otherwise Keras has left the averages.
-        assert_same(state(loaded), state(model))
+    for each in model, loaded:
+        assert_same(state(each), state(plain))
+
+
+BEST = {
+    "Adam": MAKES["Adam"],
+    "AveragedSGD": MAKES["AveragedSGD"],
+    "ScheduleFreeAdamW": lambda: tf_opt.ScheduleFreeAdamW(0.1),
+    "ours": lambda: tf_opt.LossScaleOptimizer(
+        tf_opt.ScheduleFreeAdamW(0.1), initial_scale=4.0
+    ),
+    "two of Keras'": lambda: keras.optimizers.LossScaleOptimizer(
+        multi(tf_opt.ScheduleFreeAdamW(0.1), {FIRST: MAKES["AveragedSGD"]()}),
+        initial_scale=4.0,
+    ),
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("name", "order", "kind", "swap_on_epoch"),
+    quick_first(
+        AllPairs(
+            [
+                list(BEST),
+                ["swap stop save", "stop save swap"]
+                + ["stop swap save", "save swap stop"],
+                ["keras", "weights.h5"],
+                [False, True],
+            ]
+        )
+    ),
+)
+def test_the_model_that_was_best_is_the_one_that_remains(
+    name, order, kind, swap_on_epoch, tmp_path
+):
+    # The loss falls, so that the first epoch is the "best".
+    file, best = tmp_path / "best.keras", {"monitor": "val_loss", "mode": "max"}
+    callbacks = {
+        "swap": tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch),
+        "stop": keras.callbacks.EarlyStopping(
+            **best, patience=1, restore_best_weights=True
+        ),
+        "save": keras.callbacks.ModelCheckpoint(
+            file, **best, save_best_only=True
+        ),
+    }
+    model, data = compiled(BEST[name]()), {"batch_size": 8, "verbose": 0}
+    losses = model.fit(
+        *(X, Y),
+        validation_data=(X, Y),
+        epochs=5,
+        callbacks=[callbacks[each] for each in order.split()],
+        **FIT,
+    ).history["val_loss"]
+    assert losses[1] < losses[0] * 0.99
+    swap = tf_opt.callbacks.SwapAveragedWeights()
+    restored = model.get_weights()
+    for each in model, keras.models.load_model(file):
+        for how in {}, {"callbacks": [swap]}:
+            score = each.evaluate(X, Y, **data, **how)
+            assert score == pytest.approx(losses[0], rel=1e-6)
+    # Files know, too, that training goes on from these weights.
+    again = loaded(model, compiled(BEST[name]()), kind, tmp_path)
+    for each in model, again:
+        for part in unwrapped(each.optimizer):
+            assert not part.average_is_swapped_in
+        assert_same(each.get_weights(), restored)
+        for part in unwrapped(each.optimizer):
+            part.swap_in_average()
+        assert_same(each.get_weights(), restored)
+        each.fit(X, Y, callbacks=[swap], **FIT)
+    assert_same(state(model), state(again))
 
 
 def test_the_end_of_fit_leaves_frozen_and_other_optimizers_variables():

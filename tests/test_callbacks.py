@@ -134,21 +134,24 @@ def test_the_callback_evaluates_with_the_average(swap_on_epoch):
     plain, model = (
         make_model(swap_on_epoch, use_ema=swap_on_epoch) for _ in range(2)
     )
-    spy = Spy()
+    before, spy = Spy(), Spy()
+    plain.optimizer.finalize_variable_values = lambda _: None
     fit(plain, epochs=3)
     swap = tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch)
     # Leaves the average where it is.
     predicts = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda *_: model.predict(X, callbacks=[swap], verbose=0)
     )
-    fit(model, swap, predicts, spy, validation_data=(X, Y), epochs=3)
-    # The training is the same, and its weights are back.
-    trained = model.get_weights()
-    assert_same(state(model), state(plain))
-    average = [v.numpy() for v in model.optimizer._state.averages_to_swap]
-    assert np.abs(average[0] - trained[0]).max() > 1e-3
+    callbacks = [before, predicts, swap, spy]
+    fit(model, *callbacks, validation_data=(X, Y), epochs=3)
+    average = model.get_weights()
     assert_same(spy.in_test[-1], average)
-    assert_same(spy.at_end[-1], average if swap_on_epoch else trained)
+    for seen in before, spy:
+        assert_same(seen.at_end[-1], average)
+    # The training was the same, and its weights come back.
+    model.optimizer.swap_out_average()
+    assert_same(state(model), state(plain))
+    assert np.abs(average[0] - model.get_weights()[0]).max() > 1e-3
     with model.optimizer.averaged_weights():
         expected = model.evaluate(X, Y, verbose=0)
     swapped = model.evaluate(X, Y, callbacks=[swap], verbose=0)
@@ -168,19 +171,86 @@ def test_the_callback_evaluates_with_the_average(swap_on_epoch):
     np.testing.assert_array_equal(swapped, expected)
 
 
-def test_the_callback_lets_others_save_and_restore_the_average(tmp_path):
-    swap, spy = tf_opt.callbacks.SwapAveragedWeights(True), Spy()
-    best = keras.callbacks.EarlyStopping(
-        "val_loss", mode="max", patience=1, restore_best_weights=True
+def test_without_validation_only_later_callbacks_see_the_average():
+    model, before, after = make_model(), Spy(), Spy()
+    swap = tf_opt.callbacks.SwapAveragedWeights()
+    often = {"validation_data": (X, Y), "validation_freq": 2}
+    fit(model, before, swap, after, epochs=3, **often)
+    assert_same(before.at_end[1], after.at_end[1])
+    assert_same(before.at_end[1], after.in_test[0])
+    assert_same(model.get_weights(), after.at_end[2])
+    model.optimizer.swap_out_average()
+    assert_same(model.get_weights(), before.at_end[2])
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"steps_per_execution": 2, "jit_compile": True}], ids=str
+)
+def test_evaluations_by_other_callbacks_leave_training_alone(how):
+    plain, model = make_model(), make_model()
+    swap, before = tf_opt.callbacks.SwapAveragedWeights(), Spy()
+
+    def evaluate(*_, **__) -> None:
+        model.evaluate(X, Y, callbacks=[swap], verbose=0)
+
+    def fail(*_, **__) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            model.evaluate(X, Y, callbacks=[swap, Interrupts()], verbose=0)
+
+    evaluates = keras.callbacks.LambdaCallback(
+        on_train_batch_begin=fail,
+        on_train_batch_end=evaluate,
+        on_epoch_end=evaluate,
     )
-    save = keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.keras")
-    model = make_model()
-    fit(model, swap, spy, save, best, validation_data=(X, Y), epochs=5)
-    # The loss falls, and so the first epoch is the "best" that is restored.
-    assert len(spy.at_end) == 2
-    assert_same(model.get_weights(), spy.at_end[0])
-    saved = keras.models.load_model(tmp_path / "2.keras")
-    assert_same(saved.get_weights(), spy.at_end[1])
+    for each in plain, model:
+        each.compile(each.optimizer, "mse", **how)
+    fit(plain, epochs=2)
+    callbacks = [before, evaluates, swap]
+    fit(model, *callbacks, epochs=2, validation_data=(X, Y))
+    assert_same(before.at_end[-1], model.get_weights())
+    # A `fit` of no epochs changes nothing.
+    fit(model, swap, initial_epoch=2, epochs=2)
+    assert_same(before.at_end[-1], model.get_weights())
+    model.optimizer.swap_out_average()
+    assert_same(state(model), state(plain))
+
+
+class Interrupts(keras.callbacks.Callback):
+    def on_test_batch_end(self, batch, logs=None):
+        raise KeyboardInterrupt
+
+    on_train_batch_end = on_test_batch_end
+
+
+def test_an_interrupted_fit_has_no_part_in_a_later_evaluation():
+    model, swap = make_model(), tf_opt.callbacks.SwapAveragedWeights()
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, swap, Interrupts())
+    new = tf_opt.callbacks.SwapAveragedWeights()
+    again = keras.callbacks.CallbackList([new], model=model)
+    for callbacks in [swap], [swap], again, again:
+        model.evaluate(X, Y, callbacks=callbacks, verbose=0)
+        assert not model.optimizer.average_is_swapped_in
+
+
+@pytest.mark.parametrize("swap_on_epoch", [None, False, True])
+def test_best_weights_are_restored_as_with_keras(swap_on_epoch):
+    found = []
+    for module in tf_opt, keras.optimizers:
+        model = compiled(module.Adam(0.1, use_ema=True, ema_momentum=0.5))
+        best = keras.callbacks.EarlyStopping(
+            mode="max", patience=1, restore_best_weights=True
+        )
+        for _ in range(2):
+            callbacks = [best]
+            if swap_on_epoch is not None:
+                swap = keras.callbacks.SwapEMAWeights(swap_on_epoch)
+                callbacks = [swap, best]
+            fit(model, *callbacks, epochs=3, validation_data=(X, Y))
+            found.append(model.get_weights())
+    ours, theirs = found[:2], found[2:]
+    for a, b in zip(ours, theirs, strict=True):
+        assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
 def test_a_moving_average_is_swapped_as_keras_swaps_it():
@@ -192,7 +262,7 @@ def test_a_moving_average_is_swapped_as_keras_swaps_it():
         optimizer = tf_opt.Adam(0.1, use_ema=True, ema_momentum=0.5)
         model, spy = compiled(optimizer), Spy()
         fit(model, swap, spy, validation_data=(X, Y), epochs=3)
-        results.append([*spy.in_test, *spy.at_end, state(model)])
+        results.append([*spy.in_test, *spy.at_end, model.get_weights()])
     for ours, theirs in zip(*results, strict=True):
         assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 

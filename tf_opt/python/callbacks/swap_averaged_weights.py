@@ -19,31 +19,31 @@ class SwapAveragedWeights(keras.callbacks.Callback):
     `LossScaleOptimizer`. Keras' `MultiOptimizer` works too, if each optimizer
     inside it has an average.
 
-    Validation, `model.evaluate` and `model.predict` use the average. Right
-    afterwards the trained weights return, and training continues with them.
+    Validation, `model.evaluate` and `model.predict` use the average. In `fit`
+    it then stays in place until the next batch or epoch begins, and from the
+    end of an epoch without validation, too. So all callbacks that save, restore
+    or score a model between epochs see the weights that were validated,
+    wherever they are in the list. (Without validation, list this callback
+    before them.) After `fit` the model has the average. The next `fit` with
+    this callback continues from the trained weights, bit for bit.
 
-    With `swap_on_epoch`, the average is also in place from the end of an epoch
-    to the beginning of the next one. Callbacks after this one in the list see
-    it: `keras.callbacks.ModelCheckpoint` saves the average, and
-    `keras.callbacks.EarlyStopping(restore_best_weights=True)` restores it.
-    Otherwise the model has the trained weights after `fit`; call
-    `optimizer.swap_in_average()` for the average. (With `use_ema=True` the
-    model has the moving average after `fit`, as in Keras. With
-    `ScheduleFreeAdamW` it has the average, too, and the next `fit` with this
-    callback continues from the trained weights.)
+    If other code sets weights while the average is in place, the model keeps
+    them. `keras.callbacks.EarlyStopping(restore_best_weights=True)` does so:
+    the model evaluates to the best epoch's score. The optimizer then continues
+    from these weights, which are also the start of the averages.
 
-    The average may be in place at other times, too: after an error during an
-    evaluation, or in a model that was saved with it. Such a model is ready to
-    use and still contains the trained weights. A `fit` with this callback
-    restores them, and so does `optimizer.swap_out_average()`. A `fit` without
-    it raises an error.
+    A model with its average in place is ready to use, and its file still
+    contains the trained weights. A `fit` with this callback restores them, and
+    so does `optimizer.swap_out_average()`. A `fit` without it raises an error.
 
     `keras.callbacks.SwapEMAWeights` also swaps moving averages, but it adds and
     subtracts. This callback restores the weights bit for bit, supports 16-bit
     variables, and records in saved models that the average is in place.
 
     Args:
-        swap_on_epoch: Whether to swap between epochs as well.
+        swap_on_epoch: Changes nothing: the average is always in place between
+            epochs. It is accepted because `keras.callbacks.SwapEMAWeights` has
+            it.
 
     Raises:
         ValueError: In `fit`, `evaluate` or `predict`, if the model's optimizer
@@ -66,8 +66,10 @@ class SwapAveragedWeights(keras.callbacks.Callback):
         super().__init__()
         self.swap_on_epoch = swap_on_epoch
         # If this callback has swapped the average in, the phase at the end of
-        # which to swap it out: "epoch", "test" or "predict".
+        # which to swap it out: "fit", "test" or "predict".
         self._until: str | None = None
+        # Whether `fit` runs, and whether what begins isn't its validation.
+        self._is_in_fit = self._is_alone = False
 
     def _optimizers(self) -> list[FusedOptimizer]:
         """Returns the optimizers that update the model's variables."""
@@ -99,41 +101,60 @@ class SwapAveragedWeights(keras.callbacks.Callback):
             if optimizer.average_is_swapped_in:
                 optimizer.swap_out_average()
 
+    def _leaves_average(self, leaves: bool) -> None:
+        for optimizer in self._optimizers():
+            optimizer._is_swapped_after_fit = leaves
+
+    def set_model(self, model: keras.Model) -> None:
+        """Sets the model; `fit` doesn't call this again for its validation."""
+        super().set_model(model)
+        self._is_alone = True
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Expects epochs, or that `fit` is called for none."""
+        self._is_in_fit, self._is_alone = True, False
+        self._leaves_average(True)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Leaves the average in place."""
+        self._is_in_fit = False
+
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Restores the weights, even if the user swapped the average in."""
+        self._leaves_average(False)
         self._swap_out()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Swaps the average in, with `swap_on_epoch`."""
-        for optimizer in self._optimizers():
-            optimizer._is_swapped_after_fit = True
-        if self.swap_on_epoch:
-            self._swap_in("epoch")
+        """Swaps the average in, unless validation did."""
+        self._leaves_average(True)
+        self._swap_in("fit")
 
-    def on_train_end(self, logs: Any = None) -> None:
-        """Restores the weights, or swaps in what training was for."""
-        if self._until == "epoch":
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Restores the weights if another callback has evaluated."""
+        if self._until:
             self._swap_out()
-        for optimizer in self._optimizers():
-            # Without epochs it may still be in place.
-            is_swapped_in = optimizer.average_is_swapped_in
-            if optimizer._leaves_no_average and not is_swapped_in:
-                optimizer.swap_in_average()
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Swaps the average in."""
-        self._swap_in("test")
+        self._begin("test")
 
     def on_test_end(self, logs: Any = None) -> None:
-        """Restores the weights."""
-        if self._until == "test":
-            self._swap_out()
+        """Restores the weights, except in `fit`."""
+        self._end("test")
 
     def on_predict_begin(self, logs: Any = None) -> None:
         """Swaps the average in."""
-        self._swap_in("predict")
+        self._begin("predict")
 
     def on_predict_end(self, logs: Any = None) -> None:
         """Restores the weights."""
-        if self._until == "predict":
+        self._end("predict")
+
+    def _begin(self, phase: str) -> None:
+        is_validation = self._is_in_fit and not self._is_alone
+        self._is_alone = False
+        self._swap_in("fit" if is_validation else phase)
+
+    def _end(self, phase: str) -> None:
+        if self._until == phase:
             self._swap_out()

@@ -167,6 +167,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def save_own_variables(self, store: Any) -> None:
         """Saves the variables, in the format of the inner optimizer."""
+        if isinstance(self.inner_optimizer, FusedOptimizer):
+            self.inner_optimizer._keep_set_weights()
         saving.save(self.variables, self._separate_keys(), store)
 
     def load_own_variables(self, store: Any) -> None:

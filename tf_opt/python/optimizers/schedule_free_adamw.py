@@ -46,7 +46,8 @@ class ScheduleFreeAdamW(FusedOptimizer):
 
     - In `model.fit`, pass `tf_opt.callbacks.SwapAveragedWeights()`. Validation
       then uses the average, and so does the model after `fit`. The next `fit`
-      with the callback continues from $p$.
+      with the callback continues from $p$, or where other code has set weights
+      from these: $x = z = p$.
     - Elsewhere use `with optimizer.averaged_weights():`, or
       `optimizer.swap_in_average()` and `optimizer.swap_out_average()`. No step
       may run while the average is swapped in.

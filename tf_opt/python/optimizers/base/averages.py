@@ -4,10 +4,15 @@ While averages are swapped in, each variable holds its average, and the step
 counter is -1 minus the number of steps. Traced steps can read this. A stored
 average holds the variable's value meanwhile, so a checkpoint contains both.
 Where the average is computed, the value can be computed again.
+
+Other code may set the variables meanwhile, such as a callback that restores the
+weights of the best epoch. It knows of no averages: what it sets is both the
+weights to train and their average.
 """
 
 from __future__ import annotations
 
+import abc
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,10 +23,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Flag, Scalar
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.state.optimizer_state import (
-    OptimizerState,
-    PerVariable,
-)
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step.frame import update_count
 from tf_opt.python.optimizers.step.settings import Settings
@@ -29,102 +31,132 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.tensorflow_internals import inside_xla
 
 
-class Swap:
-    """Variables and their averages, which may be swapped."""
+class Swap(abc.ABC):
+    """Variables and the slots that their averages are, or are computed from."""
 
-    def __init__(
-        self,
-        variables: Sequence[Variable],
-        averages: Sequence[keras.Variable | None],
-    ) -> None:
-        """Takes the variables; those whose average is None are left out."""
-        self._pairs = [
-            (variable, average)
-            for variable, average in zip(variables, averages, strict=True)
-            if average is not None
+    def __init__(self, state: OptimizerState) -> None:
+        self._state = state
+        self._slots = {
+            index: slot
+            for index, slot in enumerate(state.averages_to_swap)
+            if slot is not None
+        }
+        # What `swap_in` left in variables and slots. It takes no memory: while
+        # nothing is assigned, tensors share the variables' buffers.
+        self._left: list[list[tuple[Variable, tf.Tensor]]] = [[], []]
+
+    def swap_in(self) -> None:
+        """Puts the averages in the variables' place."""
+        for index, slot in self._slots.items():
+            self._replace(index, self._state.variables[index], slot)
+        variables = [self._state.variables[index] for index in self._slots]
+        self._left = [
+            [(x, tf.convert_to_tensor(x)) for x in each]
+            for each in (variables, self._slots.values())
         ]
+
+    def swap_out(self) -> None:
+        """Restores the variables, unless other code has set one since.
+
+        Then all stay, and their averages start as they are.
+        """
+        if self.weights_were_set():
+            start_averages(self._state)
+            return
+        for index, slot in self._slots.items():
+            self._restore(index, self._state.variables[index], slot)
+
+    def weights_were_set(self) -> bool:
+        """Returns whether other code has set variables since `swap_in`.
+
+        What loads a file sets the slots, too: that isn't meant.
+        """
+        variables, slots = map(_differ, self._left)
+        return variables and not slots
+
+    @abc.abstractmethod
+    def _replace(self, index: int, variable: Variable, slot: Variable) -> None:
+        """Puts an average in a variable's place."""
+
+    @abc.abstractmethod
+    def _restore(self, index: int, variable: Variable, slot: Variable) -> None:
+        """Restores a variable."""
+
+
+class StoredSwap(Swap):
+    """Variables and their averages, which change places."""
+
+    def __init__(self, state: OptimizerState) -> None:
+        super().__init__(state)
         # While averages are swapped in, the variable with the narrower type
         # holds a rounded value. Here are the exact values of such pairs.
         self._exact: dict[int, tuple[tf.Tensor, tf.Tensor]] = {}
 
-    def swap_in(self) -> None:
-        """Puts the averages in the variables' place."""
-        for k, (variable, average) in enumerate(self._pairs):
-            value = tf.convert_to_tensor(variable)
-            mean = tf.convert_to_tensor(average)
-            if value.dtype != mean.dtype:
-                self._exact[k] = (value, mean)
-            access.assign(variable, mean)
-            access.assign(average, value)
+    def _replace(self, index: int, variable: Variable, slot: Variable) -> None:
+        value = tf.convert_to_tensor(variable)
+        mean = tf.convert_to_tensor(slot)
+        if value.dtype != mean.dtype:
+            self._exact[index] = (value, mean)
+        access.assign(variable, mean)
+        access.assign(slot, value)
 
-    def swap_out(self) -> None:
-        """Restores the variables."""
-        for k, (variable, average) in enumerate(self._pairs):
-            value, mean = self._exact.get(k, (None, None))
-            value = _restored(value, average)
-            mean = _restored(mean, variable)
-            access.assign(variable, value)
-            access.assign(average, mean)
+    def _restore(self, index: int, variable: Variable, slot: Variable) -> None:
+        value, mean = self._exact.get(index, (None, None))
+        value, mean = _restored(value, slot), _restored(mean, variable)
+        access.assign(variable, value)
+        access.assign(slot, mean)
 
 
-class ComputedSwap:
+class ComputedSwap(Swap):
     """Variables whose averages are computed, with the slots that start as them.
 
     A variable is `weight * average + (1 - weight) * slot`.
     """
 
-    def __init__(
-        self, state: OptimizerState, slots: PerVariable, weight: Scalar
-    ) -> None:
-        self._state = state
-        self._slots = {
-            i: slot for i, slot in enumerate(slots) if slot is not None
-        }
+    def __init__(self, state: OptimizerState, weight: Scalar) -> None:
+        super().__init__(state)
         self._weight = weight
         # While averages are swapped in: the variables' values.
         self._values: dict[int, tf.Tensor] = {}
 
-    def swap_in(self) -> None:
-        """Puts the averages in the variables' place."""
-        for index in self._slots:
-            variable = self._state.variables[index]
-            value = Weight(self._state, index, variable).value
-            self._values[index] = value
-            access.assign(variable, self._from_slot(index, value, average=True))
+    def _replace(self, index: int, variable: Variable, slot: Variable) -> None:
+        value = Weight(self._state, index, variable).value
+        self._values[index] = value
+        access.assign(variable, self._from_slot(slot, value, average=True))
 
-    def swap_out(self) -> None:
-        """Restores the variables, exactly if their values are known."""
-        for index in self._slots:
-            variable = self._state.variables[index]
-            master = self._state.masters[index] if self._state.masters else None
-            stored = tf.convert_to_tensor(variable)
-            restored = self._from_slot(index, stored)
-            value = self._values.get(index, master)
-            if value is not None:
-                average = self._from_slot(index, value, average=True)
-                # Where the variable hasn't changed since.
-                is_same = tf.equal(tf.cast(average, stored.dtype), stored)
-                value = tf.cast(value, restored.dtype)
-                restored = tf.where(is_same, value, restored)
-            # A step takes a variable that isn't its rounded master weight.
-            access.assign(variable, restored)
+    def _restore(self, index: int, variable: Variable, slot: Variable) -> None:
+        master = self._state.masters[index] if self._state.masters else None
+        stored = tf.convert_to_tensor(variable)
+        restored = self._from_slot(slot, stored)
+        value = self._values.get(index, master)
+        if value is not None:
+            average = self._from_slot(slot, value, average=True)
+            # Where the variable hasn't been loaded since.
+            is_same = tf.equal(tf.cast(average, stored.dtype), stored)
+            value = tf.cast(value, restored.dtype)
+            restored = tf.where(is_same, value, restored)
+        # A step takes a variable that isn't its rounded master weight.
+        access.assign(variable, restored)
 
     def _from_slot(
-        self, index: int, value: Any, *, average: bool = False
+        self, slot: Variable, value: Any, *, average: bool = False
     ) -> tf.Tensor:
         """Returns the average of a variable's value, or the inverse."""
-        slot = tf.convert_to_tensor(self._slots[index])
+        start = tf.convert_to_tensor(slot)
         factor = 1 / self._weight if average else self._weight
-        factor = tf.cast(arithmetic.float64(factor), slot.dtype)
-        return slot + factor * (tf.cast(value, slot.dtype) - slot)
+        factor = tf.cast(arithmetic.float64(factor), start.dtype)
+        return start + factor * (tf.cast(value, start.dtype) - start)
 
 
-AnySwap = Swap | ComputedSwap
+def _differ(left: Sequence[tuple[Variable, tf.Tensor]]) -> bool:
+    """Returns whether a variable isn't as it was left; NaN is as any value."""
+    now = ((tf.convert_to_tensor(x), before) for x, before in left)
+    return any(bool(tf.reduce_any((x != y) & (x == x))) for x, y in now)
 
 
 def new_swap(
     optimizer: keras.optimizers.Optimizer, state: OptimizerState
-) -> AnySwap:
+) -> Swap:
     """Returns a swap of the variables of an optimizer that has averages.
 
     Raises:
@@ -132,14 +164,14 @@ def new_swap(
     """
     name = state.spec.average_weight
     if not name:
-        return Swap(state.variables, state.averages_to_swap)
+        return StoredSwap(state)
     weight = access.as_number(getattr(optimizer, name))
     if weight == 0:
         raise RuntimeError(
             f"There is no average with `{name}=0`: it has no part in the "
             f"variables, from which it is computed. Received: {optimizer}"
         )
-    return ComputedSwap(state, state.averages_to_swap, weight)
+    return ComputedSwap(state, weight)
 
 
 def begin(settings: Settings, state: OptimizerState) -> None:
@@ -148,10 +180,15 @@ def begin(settings: Settings, state: OptimizerState) -> None:
     The variables may have been assigned since `build`.
     """
     if update_count(settings, state) == 0:
-        for index, slot in enumerate(state.averages_to_swap):
-            if slot is not None:
-                weight = Weight(state, index, state.variables[index])
-                access.assign(slot, weight.value)
+        start_averages(state)
+
+
+def start_averages(state: OptimizerState) -> None:
+    """Lets averages start as the variables are now."""
+    for index, slot in enumerate(state.averages_to_swap):
+        if slot is not None:
+            weight = Weight(state, index, state.variables[index])
+            access.assign(slot, weight.value)
 
 
 def _restored(exact: tf.Tensor | None, variable: Variable) -> tf.Tensor:

@@ -13,7 +13,7 @@ from tf_opt.python import keras_internals
 from tf_opt.python.functional.arithmetic import Flag, Scalar, cond
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import averages
-from tf_opt.python.optimizers.base.averages import AnySwap
+from tf_opt.python.optimizers.base.averages import Swap
 from tf_opt.python.optimizers.base.keras_step import KerasStep
 from tf_opt.python.optimizers.step import replicas, transfer
 from tf_opt.python.optimizers.step.catch_up import bring_up_to_date
@@ -33,9 +33,9 @@ class FusedOptimizer(KerasStep):
 
     # While averages are swapped in: their exact values, unless they were
     # loaded in this place.
-    _swap: AnySwap | None = None
+    _swap: Swap | None = None
     _is_copied = False
-    # Set by a callback that swaps the average in at the end of `fit`.
+    # Set by a callback that leaves the average in place after `fit`.
     _is_swapped_after_fit = False
 
     def _context(self) -> StepContext:
@@ -123,10 +123,10 @@ class FusedOptimizer(KerasStep):
     def swap_out_average(self) -> None:
         """Restores the variables that `swap_in_average` replaced.
 
-        The values are exact, even if the average's type is narrower than the
-        variable's. The exception is a model that was saved with its averages
-        swapped in and then loaded: its values were rounded to the narrower
-        type, and those of `ScheduleFreeAdamW` are computed again.
+        If other code has set weights meanwhile, all stay in place, and averages
+        start as they are. Otherwise the values are exact, except in a model
+        that was loaded in this state: they were rounded to the narrower type of
+        variable and average, and `ScheduleFreeAdamW` computes them again.
 
         Raises:
             RuntimeError: If the averages aren't swapped in.
@@ -144,29 +144,40 @@ class FusedOptimizer(KerasStep):
     def averaged_weights(self) -> Iterator[None]:
         """Swaps the averages in for the body of a `with` statement.
 
+        If they are in place already, they stay there.
+
         Example: `with optimizer.averaged_weights(): model.save("best.keras")`.
 
         Raises:
             RuntimeError: As in `swap_in_average`.
         """
-        self.swap_in_average()
-        try:
+        with contextlib.ExitStack() as stack:
+            if not self.average_is_swapped_in:
+                self.swap_in_average()
+                stack.callback(self.swap_out_average)
             yield
-        finally:
+
+    def _keep_set_weights(self) -> None:
+        """Ends a swap if other code has set weights: no file tells that."""
+        is_known = self.average_is_swapped_in and self._swap is not None
+        if is_known and self._swap.weights_were_set():
             self.swap_out_average()
 
     def finalize_variable_values(self, var_list: Sequence[Variable]) -> None:
         """Completes the variables; Keras calls this at the end of `fit`.
 
-        All rows catch up, averages are swapped out, and with `use_ema` the
-        variables are overwritten with their averages, as in Keras.
+        All rows catch up. Unless `SwapAveragedWeights` swapped averages in,
+        those of `use_ema` overwrite the variables, as in Keras.
 
         Args:
             var_list: The model's trainable variables. They may be some of the
                 optimizer's, or be among another optimizer's.
         """
+        if self._state is None:
+            return
         if tf.executing_eagerly():
             self._bring_up_to_date()
+        weight = self._spec.average_weight
         if self.average_is_swapped_in:
             if not self._is_swapped_after_fit:
                 # Inside XLA the steps raised no error.
@@ -175,24 +186,18 @@ class FusedOptimizer(KerasStep):
                     "place. Call `optimizer.swap_out_average()` first, or pass "
                     "`tf_opt.callbacks.SwapAveragedWeights()` to `fit`."
                 )
-            self.swap_out_average()
-        if self.use_ema and self._state is not None:
+        elif self.use_ema:
             averages.overwrite_variables(self._state, var_list)
-        elif self._leaves_no_average and not self._is_swapped_after_fit:
-            warnings.warn(
-                f"The model has the weights of {type(self).__name__}'s "
-                "training steps, not their average, which is better. Pass "
-                "`callbacks=[tf_opt.callbacks.SwapAveragedWeights()]` to "
-                "`fit`, or call `optimizer.swap_in_average()`.",
-                stacklevel=3,
-            )
+        elif weight and not self._is_swapped_after_fit:
+            if getattr(self, weight) != 0:
+                warnings.warn(
+                    f"The model has the weights of {type(self).__name__}'s "
+                    "training steps, not their average, which is better. Pass "
+                    "`callbacks=[tf_opt.callbacks.SwapAveragedWeights()]` to "
+                    "`fit`, or call `optimizer.swap_in_average()`.",
+                    stacklevel=3,
+                )
         self._is_swapped_after_fit = False
-
-    @property
-    def _leaves_no_average(self) -> bool:
-        """Whether training is for an average, but `fit` leaves the weights."""
-        weight = self._spec.average_weight
-        return bool(weight) and not self.use_ema and getattr(self, weight) != 0
 
     # ---- Rows that catch up. ----
 

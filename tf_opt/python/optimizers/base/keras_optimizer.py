@@ -413,6 +413,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
 
     def save_own_variables(self, store: Any) -> None:
         """Saves the variables; those that Keras lacks have separate keys."""
+        self._keep_set_weights()
         saving.save(self.variables, saving.separate_keys(self._state), store)
 
     def load_own_variables(self, store: Any) -> None:
