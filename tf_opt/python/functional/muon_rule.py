@@ -124,11 +124,9 @@ def orthogonalized(
     """
     if layout is None:
         rows, columns = tf.unstack(tf.shape(x)[-2:])
-        return tf.cond(
-            rows > columns,
-            lambda: orthogonalized(x, a, b, c, steps, Layout(is_tall=True)),
-            lambda: orthogonalized(x, a, b, c, steps, Layout(is_tall=False)),
-        )
+        of = functools.partial(orthogonalized, x, a, b, c, steps)
+        tall, wide = (functools.partial(of, Layout(t)) for t in (True, False))
+        return tf.cond(rows > columns, tall, wide)
     is_tall, is_long, is_large = layout
     x = tf.linalg.matrix_transpose(x) if is_tall else x
     product_of = functools.partial(symmetric_product, halves=is_large)

@@ -3,9 +3,10 @@
 Op by op, an eager step spends most of its time on TensorFlow's overhead for
 each op, and every op allocates its result. This module traces the rule into a
 function instead, once for each combination of types, for all variables of all
-optimizers; of matrices also once for each layout. The function holds no variables, and all numbers that may change
-between steps are inputs. If a step updates whole variables in place, the
-function also reads and writes them, which saves six calls.
+optimizers; for matrices also once for each layout. The function holds no
+variables, and all numbers that may change between steps are inputs. If a step
+updates whole variables in place, the function also reads and writes them, which
+saves six calls.
 """
 
 from __future__ import annotations
