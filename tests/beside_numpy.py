@@ -11,7 +11,7 @@ import tf_opt
 from low_precision_cases import masters_of, numbers
 from reference.storage import Storage
 from reference.whole_step import WholeStep
-from registry import OPTIMIZERS
+from registry import ALL
 
 LEARNING_RATE = 0.05
 # The arguments that say what is stored in fewer bits.
@@ -72,7 +72,7 @@ class Trained:
     ) -> None:
         features = dict(features)
         growth = features.pop("dynamic_growth_steps", None)
-        self.under_test = OPTIMIZERS[name]
+        self.under_test = ALL[name]
         random = np.random.default_rng(0)
         self.variables = [
             keras.Variable(random.normal(size=shape), dtype=dtype, name=path)
@@ -105,19 +105,28 @@ class Trained:
         self.reference = WholeStep(
             rule=self.under_test.step,
             states=[
-                {"variable": numbers(v)}
-                | {slot: np.full(v.shape, x) for slot, x in first.items()}
-                for v in self.variables
+                {"variable": numbers(v)} | self._first_slots(i, first)
+                for i, v in enumerate(self.variables)
             ],
             paths=[v.path for v in self.variables],
             learning_rate=float(np.float32(LEARNING_RATE)),
             arguments=arguments,
             storages=self._storages,
+            decays=self.under_test.decays,
             **features,
             dynamic_growth_steps=growth,
         )
         if growth is not None:
             self.reference.scale = 4.0
+
+    def _first_slots(
+        self, i: int, first: Mapping[str, float]
+    ) -> dict[str, np.ndarray]:
+        shape, forms = self.variables[i].shape, self.under_test.spec.forms
+        if not self.under_test.is_composed:
+            return {slot: np.full(shape, x) for slot, x in first.items()}
+        slots = forms[self.inner._state.forms[i]].slots
+        return {x.name: np.zeros(x.shape_of(shape)) for x in slots}
 
     def _is_by_row(self, i: int) -> bool:
         return self.inner._state.forms[i] == "row_wise"
@@ -182,7 +191,9 @@ class Trained:
         slots = self.under_test.find_slots(self.inner)
         assert tuple(slots) == self.slots
         for slot, of_variables in slots.items():
-            expected = [state[slot] for state in reference.states]
+            expected = [
+                state[slot] for state in reference.states if slot in state
+            ]
             for i, x in enumerate(expected):
                 if self._is_by_row(i) and x.ndim > 1:
                     expected[i] = x[:, 0]

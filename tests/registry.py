@@ -62,8 +62,10 @@ class OptimizerUnderTest:
         modes: Constructor arguments to test, by name.
         thorough: Those of the mode that turns on the most at once.
         has_own_rule: Whether it shares its rule with no optimizer before it.
-        has_lazy_mode: Whether `lazy_mode` may be set: unless a slot averages
-            every row in every step.
+        has_lazy_mode: Whether `lazy_mode` may be set, also for a matrix: unless
+            a slot averages every row in every step, or the rule needs sums over
+            the variable.
+        decays: The arguments that are weight decays.
         proportional: Arguments with which a step is proportional to the
             learning rate.
         exact: Slots that always have the arithmetic type.
@@ -76,15 +78,18 @@ class OptimizerUnderTest:
         self.reference = reference
         self.make = getattr(tf_opt, name)
         self.spec = self.make._spec
+        whole = getattr(reference, "whole_step", after_decay(reference.step))
         self.step = functools.partial(
-            after_decay(reference.step),
+            whole,
             weight_decay=getattr(reference, "WEIGHT_DECAY", 0.0),
         )
+        self.is_composed = name in _COMPOSED
         self.modes: Mapping[str, Arguments] = reference.MODES
         *_, self.thorough_mode = self.modes
         self.thorough = self.modes[self.thorough_mode]
         self.has_own_rule = self.spec.class_name == name
-        self.has_lazy_mode = self.spec.average is None
+        self.has_lazy_mode = self.spec.average is None and not self.is_composed
+        self.decays = getattr(reference, "DECAYS", ("weight_decay",))
         self.proportional = getattr(reference, "PROPORTIONAL", {})
         self.exact = getattr(reference, "EXACT", ())
         to_nearest = (*self.exact, *getattr(reference, "TO_NEAREST", ()))
@@ -97,7 +102,7 @@ class OptimizerUnderTest:
     def slots(self, arguments: Arguments) -> tuple[str, ...]:
         """The slots in a mode; each row of ASGD's table is one."""
         names = []
-        for slot in self.spec.slots:
+        for slot in self.spec.slots_of_forms:
             if slot.layer_input:
                 rows = range(arguments.get("batch_num", 1))
                 names += [f"{slot.name}_{i}" for i in rows]
@@ -125,7 +130,7 @@ class OptimizerUnderTest:
     ) -> dict[str, Sequence[Slot]]:
         """Each slot's variables."""
         found = {}
-        for slot in self.spec.slots:
+        for slot in self.spec.slots_of_forms:
             ending = f"_{slot.keras_name or slot.name}"
             named = [
                 x
@@ -165,6 +170,12 @@ MODES = [x for x in _ALL if x not in ROW_WISE_MODES]
 THOROUGH_MODES = [
     (name, optimizer.thorough_mode) for name, optimizer in RULES.items()
 ]
+# Of those without an op.
+COMPOSED_MODES = [
+    (name, mode)
+    for name, optimizer in COMPOSED.items()
+    for mode in optimizer.modes
+]
 # For what is too slow to test in every mode: all slots, and the fewest.
 TWO_MODES = [
     (name, mode)
@@ -183,15 +194,17 @@ def pairwise(
     """Cases in which every pair of choices occurs, also with each mode.
 
     Optimizers with more state than their slots share their pairs, and so do
-    those that are but formulas for what an element becomes. A mode is a tuple
-    that begins with an optimizer's name. `filter_func` says whether a case, or
-    its beginning, may occur.
+    those that need a whole variable, and those that are but formulas for what
+    an element becomes. A mode is a tuple that begins with an optimizer's name.
+    `filter_func` says whether a case, or its beginning, may occur.
     """
-    groups: dict[bool, list[tuple[str, ...]]] = {}
+    groups: dict[tuple[bool, bool], list[tuple[str, ...]]] = {}
     for mode in modes:
-        spec = OPTIMIZERS[mode[0]].spec
+        under_test = ALL[mode[0]]
+        spec = under_test.spec
         has_more = spec.shared or any(slot.layer_input for slot in spec.slots)
-        groups.setdefault(bool(has_more), []).append(mode)
+        key = bool(has_more), under_test.is_composed
+        groups.setdefault(key, []).append(mode)
     return quick_first(
         (*mode, *chosen)
         for group in groups.values()

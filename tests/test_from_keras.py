@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tf_opt.python import keras_internals
 
-from counterparts import COUNTERPARTS, variables_of
-from small_model import assert_close, look_up
+from counterparts import COUNTERPARTS, KERAS, variables_of
+from small_model import assert_close, look_up, multi
 
 # Relative. Keras computes with these in float32, where 1 - 0.999 has five
 # digits; these both represent exactly.
@@ -129,6 +130,48 @@ def test_a_loss_scale_optimizer_goes_on(convert, source, target, built):
     assert type(optimizer) is LOSS_SCALE[target]
     expected = getattr(COUNTERPARTS["NAdam"], target).func
     assert type(optimizer.inner_optimizer) is expected
+    assert_close(*outcomes, rtol=TOLERANCE)
+
+
+class OfSteps(keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule without `get_config`, as in TensorFlow's tutorials."""
+
+    def __call__(self, step) -> tf.Tensor:
+        return 0.25 / (tf.cast(step, tf.float32) + 1)
+
+
+class Rate:
+    def __call__(self) -> float:
+        return 0.125
+
+
+@pytest.mark.core
+@BOTH_WAYS
+@pytest.mark.parametrize(
+    "rate",
+    [OfSteps(), functools.partial(float, 0.125), Rate()],
+    ids=["schedule", "partial", "object"],
+)
+@pytest.mark.parametrize("wrap", ["none", "scaled", "several"])
+def test_rates_that_cannot_be_serialized(convert, source, target, rate, wrap):
+    outcomes = []
+    for continues_with in lambda optimizer: optimizer, convert:
+        variable = keras.Variable([1.0, -2.0])
+        inner = getattr(COUNTERPARTS["Adam"], source)(
+            learning_rate=rate, **EXACT
+        )
+        optimizer = inner
+        if wrap == "scaled":
+            optimizer = LOSS_SCALE[source](inner, initial_scale=2.0)
+        if wrap == "several":
+            optimizer = multi(inner)
+        optimizer.build([variable])
+        steps(optimizer, [variable], [[3.0, -8.0]])
+        optimizer = continues_with(optimizer)
+        outcomes.append(steps(optimizer, [variable], [[1.0, 2.0]] * 2))
+    (end,) = keras_internals.unwrapped(optimizer)
+    assert type(end) is getattr(COUNTERPARTS["Adam"], target).func
+    assert keras_internals.learning_rate_of(end) is rate
     assert_close(*outcomes, rtol=TOLERANCE)
 
 
@@ -337,6 +380,53 @@ def test_what_the_other_library_lacks_is_refused(
     for optimizer in refused:
         with pytest.raises(error, match=message):
             convert(optimizer)
+
+
+@pytest.mark.skipif("Muon" not in KERAS, reason="It has no `rms_rate`.")
+def test_muons_that_keras_does_not_compute_are_refused():
+    unbuilt, built = tf_opt.Muon(), tf_opt.Muon()
+    kernel = keras.Variable(np.ones((3, 3, 2, 4)), name="kernel")
+    built.build([kernel, keras.Variable(np.ones((2, 2)))])
+    decay = {"weight_decay": None, "adam_weight_decay": 0.5, "matrix_axes": {}}
+    for optimizer, message in (
+        (unbuilt, "`matrix_axes` must be {}.*assign .* = {}"),
+        (built, "`matrix_axes` must be {}.*can't be changed"),
+        (
+            tf_opt.Muon(decoupled_weight_decay=False, **decay),
+            "`decoupled_weight_decay` must be True",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tf_opt.to_keras(optimizer)
+    unbuilt.matrix_axes = {}
+    assert type(tf_opt.to_keras(unbuilt)) is KERAS["Muon"]
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("Lamb", {}),
+        ("Lamb", {"decoupled_weight_decay": False}),
+        ("ScheduleFreeAdamW", {"weight_decay": 0.0, "weight_lr_power": 0.0}),
+        ("SGD", {"torch_momentum": True}),
+        # All of its matrices have two axes.
+        ("Muon", {"adam_weight_decay": 0.125}),
+    ],
+)
+def test_what_has_no_effect_is_not_refused(name, own):
+    if name not in KERAS:
+        pytest.skip("This Keras has no such optimizer.")
+    outcomes = []
+    for convert in (lambda optimizer: optimizer), tf_opt.to_keras:
+        variables = [keras.Variable([[1.0, -2.0]]), keras.Variable([3.0])]
+        optimizer = getattr(tf_opt, name)(0.125, **own)
+        optimizer.build(variables)
+        optimizer = convert(optimizer)
+        for _ in range(3):
+            optimizer.apply([tf.constant([[0.5, 2.0]]), tf.ones(1)], variables)
+        outcomes.append(variables)
+    assert type(optimizer) is KERAS[name]
+    assert_close(*outcomes, rtol=1e-4)
 
 
 def test_optimizers_of_the_target_are_kept():

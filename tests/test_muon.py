@@ -1,11 +1,18 @@
 """Which variables are matrices to Muon, and what gets AdamW."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tf_opt import functional as f
 
+from counterparts import KERAS
+from reference.storage import Storage
+from reference.whole_step import WholeStep
+from registry import COMPOSED, pairwise
 from small_model import assert_close, assert_same
 from test_whole_matrices import RATE, trained
 from trajectory import RUNS, gradient, initial_value
@@ -174,3 +181,154 @@ def test_the_ratio_of_muons_adamw_may_be_a_variable(ratio, how):
     if how == "eager":
         with pytest.raises(tf.errors.InvalidArgumentError, match="adam_lr_rat"):
             optimizer.apply([tf.ones(5, tf.float64)])
+
+
+def test_a_ratio_of_0_leaves_tables_their_decay():
+    table = keras.Variable(initial_value((5, 2)), name="embeddings")
+    optimizer = tf_opt.Muon(
+        0.25,
+        adam_lr_ratio=0.0,
+        adam_weight_decay=0.5,
+        lazy_mode={"embeddings": "catch_up"},
+    )
+    for row in 1, 3, 1:
+        slices = tf.IndexedSlices(tf.ones((1, 2)), tf.constant([row]))
+        optimizer.apply([slices], [table])
+    optimizer.catch_up()
+    expected = initial_value((5, 2)) * (1 - 0.25 * 0.5) ** 3
+    np.testing.assert_allclose(table, expected, rtol=1e-6)
+
+
+# ---- Sizes that aren't known while a step is traced. ----
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("shape", [(3, 7), (7, 3), (2, 4, 4)])
+def test_the_function_of_sizes_unknown_while_tracing(shape, jit_compile):
+    operands = [tf.constant(gradient(shape, t)) for t in range(3)]
+    unknown = tf.TensorSpec([None] * len(shape), tf.float64)
+    step = tf.function(
+        lambda p, g, m: f.muon(p, g, m, step=2, learning_rate=RATE),
+        input_signature=[unknown] * 3,
+        jit_compile=jit_compile,
+    )
+    expected = f.muon(*operands, step=2, learning_rate=RATE)
+    assert_close(step(*operands)[:2], expected[:2], rtol=1e-11)
+
+
+def test_a_step_with_gradients_of_sizes_unknown_while_tracing():
+    shape, ends = (3, 7), []
+    for known in (shape, (None, None)):
+        variables = [keras.Variable(initial_value(shape)) for _ in range(2)]
+        optimizer = tf_opt.Muon(RATE)
+        optimizer.build(variables)
+        step = tf.function(
+            lambda *grads, apply=optimizer.apply: apply(list(grads)),
+            input_signature=[tf.TensorSpec(known)] * 2,
+        )
+        step(*(tf.constant(gradient(shape, t), "float32") for t in range(2)))
+        ends.append(variables)
+    assert_same(*ends)
+
+
+# ---- Conversion. ----
+
+# What Keras takes for a matrix, or not. It takes roots of sizes in float32.
+SHAPES = {
+    "kernel": (3, 4),
+    "embeddings": (4, 4),
+    "last": (9, 2),
+    "conv": (2, 3, 4),
+}
+FEATURES = [
+    {},
+    {"clipnorm": 0.5},
+    {"clipvalue": 0.5},
+    {"global_clipnorm": 0.5},
+    {"loss_scale_factor": 4.0},
+    {"use_ema": True, "ema_momentum": 0.75, "ema_overwrite_frequency": 2},
+    {"gradient_accumulation_steps": 2},
+]
+
+
+def conversions() -> list:
+    choices = {
+        "exclude_layers": [None, ["last"]],
+        "exclude_embeddings": [True, False],
+        "weight_decay": [None, 0.0078125],
+        "adam_weight_decay": [None, 0.125],
+        "adam_lr_ratio": [0.0, 0.5, 1.0],
+        "nesterov": [True, False],
+        "rms_rate": [0.25, None],
+        "ns_steps": [5, 2],
+        "momentum": [0.75, 0.5],
+    }
+    cases = pairwise(
+        [("Muon",)], ["from", "to"], [0, 3], FEATURES, *choices.values()
+    )
+    return [
+        pytest.param(
+            *case.values[1:4],
+            dict(zip(choices, case.values[4:], strict=True)),
+            marks=case.marks,
+        )
+        for case in cases
+    ]
+
+
+@pytest.mark.skipif("Muon" not in KERAS, reason="It has no `rms_rate`.")
+@pytest.mark.parametrize(("way", "before", "features", "own"), conversions())
+def test_conversion_beside_keras_and_numpy(way, before, features, own, request):
+    # Keras' Muon can't multiply two types.
+    keras.config.set_floatx("float64")
+    request.addfinalizer(lambda: keras.config.set_floatx("float32"))
+    betas = {"adam_beta_1": 0.75, "adam_beta_2": 0.875, "epsilon": 2.0**-20}
+    slopes = [
+        [np.asarray(gradient(x, t)) for x in SHAPES.values()] for t in range(6)
+    ]
+    if way == "from":
+        make, convert = keras.optimizers.Muon, tf_opt.from_keras
+    else:
+        make = functools.partial(tf_opt.Muon, matrix_axes={})
+        convert = tf_opt.to_keras
+    ends = []
+    for continues_with in (lambda optimizer: optimizer), convert:
+        variables = [
+            keras.Variable(initial_value(shape), name=name)
+            for name, shape in SHAPES.items()
+        ]
+        optimizer = make(RATE, **own, **betas, **features)
+        for t, grads in enumerate(slopes):
+            if t == before:
+                optimizer = continues_with(optimizer)
+            optimizer.apply(list(map(tf.constant, grads)), variables)
+        ends.append(variables)
+
+    under_test = COMPOSED["Muon"]
+    excluded = ["conv"] + ["embeddings"] * own.pop("exclude_embeddings")
+    excluded += own.pop("exclude_layers") or []
+    own |= {name: own[name] or 0.0 for name in under_test.decays}
+
+    def rule(state: dict, *args, **numbers) -> dict:
+        is_matrix = state["name"] not in excluded
+        new = under_test.step(state, *args, is_matrix=is_matrix, **numbers)
+        return {**new, "name": state["name"]}
+
+    numpys = WholeStep(
+        rule=rule,
+        states=[
+            {"variable": initial_value(shape), "name": name}
+            for name, shape in SHAPES.items()
+        ],
+        paths=[*SHAPES],
+        learning_rate=RATE,
+        arguments={**own, **betas},
+        storages=[Storage("float64", i, under_test) for i in range(4)],
+        decays=under_test.decays,
+        **features,
+    )
+    for grads in slopes:
+        numpys.apply(grads)
+    expected = [state["variable"] for state in numpys.states]
+    for found in ends:
+        assert_close(found, expected, rtol=2e-11)

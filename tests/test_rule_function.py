@@ -67,6 +67,19 @@ def test_what_changes_between_steps_traces_nothing():
     assert rule_function._function.cache_info().currsize == functions
 
 
+def test_matrices_of_all_shapes_share_functions():
+    def step(*shape: int, count: int) -> None:
+        variables = [keras.Variable(np.ones(shape)) for _ in range(count)]
+        tf_opt.Muon().apply([tf.ones(shape)] * count, variables)
+
+    step(2, 5, count=1)
+    step(2, 5, count=2)
+    functions = rule_function._function.cache_info().currsize
+    for i in range(9):
+        step(2, 6 + i, count=1 + i % 3)
+    assert rule_function._function.cache_info().currsize == functions
+
+
 def test_a_variable_takes_one_call_also_under_a_tape(monkeypatch):
     # Who counts is told of each op; here as if nobody were.
     monkeypatch.setattr(rule_function, "has_op_callbacks", lambda: False)

@@ -196,6 +196,18 @@ def test_a_table_that_catches_up_goes_on_in_pytorch():
     assert_close(*results, rtol=1e-5)
 
 
+def test_a_schedule_that_cannot_be_serialized():
+    class Halves(keras.optimizers.schedules.LearningRateSchedule):
+        def __call__(self, step):
+            return 0.5 ** tf.cast(step, tf.float32)
+
+    variable, optimizer = keras.Variable(np.ones(2)), tf_opt.Adam(Halves())
+    for _ in range(3):
+        optimizer.apply([tf.ones(2)], [variable])
+    (group,) = tf_opt.to_torch(optimizer, [variable])["param_groups"]
+    assert group["lr"] == 0.125
+
+
 def test_in_a_strategys_scope(strategy):
     with strategy.scope():
         theirs, variables, ours = converted("NAdam")

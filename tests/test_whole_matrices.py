@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 from tf_opt import functional as f
+from tf_opt.python.functional import arithmetic
 
 from counterparts import KERAS
 from registry import COMPOSED, quick_first
@@ -17,7 +18,7 @@ from small_model import FIT, X, Y, assert_close, compiled
 from trajectory import RUNS, gradient, initial_value
 
 # Wide, tall, square, a vector, a scalar, and twice the same.
-SHAPES = [(3, 4), (9, 2), (4, 4), (5,), (), (3, 4)]
+SHAPES = [(3, 5), (7, 2), (4, 4), (5,), (), (3, 5)]
 RATE = 0.0625
 
 
@@ -50,9 +51,6 @@ def test_steps_beside_numpy(how, name, mode):
     arguments = under_test.modes[mode]
     found = trained(under_test.make(RATE, **arguments), 20, how)
     for variable, shape in zip(found, SHAPES, strict=True):
-        own = dict(arguments)
-        if name == "Muon" and len(shape) < 2:
-            own["weight_decay"] = 0.004
         state = {"variable": initial_value(shape)}
         for t in range(20):
             state |= under_test.step(
@@ -60,7 +58,7 @@ def test_steps_beside_numpy(how, name, mode):
                 np.asarray(gradient(shape, t)),
                 t=t + 1,
                 learning_rate=RATE,
-                **own,
+                **arguments,
             )
         np.testing.assert_allclose(variable, state["variable"], rtol=1e-11)
 
@@ -112,7 +110,7 @@ def test_keras_numbers_to_the_last_digits(name, own, request):
     request.addfinalizer(lambda: keras.config.set_floatx("float32"))
     arguments = {"learning_rate": RATE, "weight_decay": 0.0078125, **own}
     # Keras takes the root of 4, 9 and so on in float32.
-    shapes = [*SHAPES, (2, 3, 4)]
+    shapes = [(3, 4), (9, 2), *SHAPES[2:5], (3, 4), (2, 3, 4)]
     expected, ours = (
         trained(make(getattr(keras.optimizers, name)(**arguments)), 200, **x)
         for make, x in (
@@ -246,6 +244,29 @@ def test_adafactors_state_is_rows_and_columns():
     optimizer.build([keras.Variable(np.ones(x)) for x in [(7, 3, 4), (5,)]])
     shapes = [tuple(x.shape) for x in optimizer.variables[2:]]
     assert shapes == [(7, 3), (7, 4), (5,)]
+
+
+def test_sizes_of_64_bits():
+    # XLA computes sums of constants without the 17 GB.
+    sides = [2**16, 2**16]
+
+    def adafactor(p: tf.Tensor, g: tf.Tensor) -> tf.Tensor:
+        state = tf.zeros([2**16]), tf.zeros([2**16])
+        numbers = {"step": 1, "learning_rate": 0.125}
+        p, g = (tf.broadcast_to(x, sides) for x in (p, g))
+        return f.adafactor(p, g, *state, **numbers).variable[:1, 0]
+
+    def row(x: tf.Tensor) -> tf.Tensor:
+        row = tf.broadcast_to(x, [1, *sides])
+        return arithmetic.mean_square_of_rows(row)
+
+    for function, x, expected in (
+        (adafactor, (3.0, 0.5), 3 * (1 - 0.125)),
+        (row, (3.0,), 9.0),
+    ):
+        compiled = tf.function(function, jit_compile=True)
+        found = compiled(*map(tf.constant, x))
+        np.testing.assert_allclose(found, [expected], rtol=1e-4)
 
 
 def test_a_dead_row_and_column_leave_adafactor_finite():

@@ -17,8 +17,10 @@ import tf_opt
 import trajectory
 from beside_numpy import Slices, Trained, tensor
 from registry import (
+    ALL,
+    COMPOSED,
+    COMPOSED_MODES,
     MODES,
-    OPTIMIZERS,
     ROW_WISE_MODES,
     THOROUGH_MODES,
     TWO_MODES,
@@ -96,13 +98,19 @@ RUNS = (*trajectory.RUNS, "replicas", "shards")
 # Where the state is, beside the variables or not.
 PLACES = ("beside", "host")
 DTYPES = ("float32", "bfloat16", "mixed", "float64", "float16")
+# The first and the last of each.
+_TWO_COMPOSED = [
+    (name, mode)
+    for name, x in COMPOSED.items()
+    for mode in ("plain", x.thorough_mode)
+]
 
 
 def _cases() -> list[Any]:
     names = [*FEATURES]
     choices = [list(options) for options in FEATURES.values()]
     cases = pairwise(
-        [*TWO_MODES, ROW_WISE_MODES[0]],
+        [*TWO_MODES, ROW_WISE_MODES[0], *_TWO_COMPOSED],
         RUNS,
         PLACES,
         IMPLEMENTATIONS,
@@ -128,8 +136,8 @@ def _modes() -> list[Any]:
     return [
         (pytest.param if k == i % 4 else slow)(*mode, dtype, frame)
         for modes, frame in (
-            ([*MODES, *ROW_WISE_MODES], {}),
-            (THOROUGH_MODES, FRAME),
+            ([*MODES, *ROW_WISE_MODES, *COMPOSED_MODES], {}),
+            ([*THOROUGH_MODES, *_TWO_COMPOSED[1::2]], FRAME),
         )
         for i, mode in enumerate(modes)
         for k, dtype in enumerate(("float16", "bfloat16", "float32", "float64"))
@@ -235,11 +243,13 @@ def _bits(numbers: np.ndarray) -> bytes:
 
 @pytest.mark.parametrize(("name", "mode", "dtype", "frame"), _modes())
 def test_each_mode_in_each_type(name, mode, dtype, frame, device):
-    arguments = OPTIMIZERS[name].modes[mode]
+    arguments = ALL[name].modes[mode]
     # The large one is for several threads.
     large = frame and name == "Adam"
     shapes = ((17, 241), (100_001,) if large else (70,), (0,), ())
-    has_op = tf_opt.build_info()["custom_ops"] == "loaded"
+    has_op = (
+        tf_opt.build_info()["custom_ops"] == "loaded" and name not in COMPOSED
+    )
     bits = []
     for implementation in ("custom_op" if has_op else "auto", "composed"):
         trained = Trained(
@@ -273,17 +283,17 @@ def test_all_features_together(
     for feature, choice in chosen.items():
         features.update(FEATURES[feature][choice])
     skips = "dynamic_growth_steps" in features or "skip_nonfinite" in features
-    under_test = OPTIMIZERS[name]
+    under_test = ALL[name]
     if not under_test.has_lazy_mode:
         features.pop("lazy_mode", None)
-    if implementation == "custom_op" and how == "jit_compile":
+    if name in COMPOSED or how == "jit_compile":
         # The op where there is one, and else the composed one.
-        implementation = "auto"
+        implementation = implementation.replace("custom_op", "auto")
     placement = {"state_device": "CPU:0"} if where == "host" else {}
     if how == "shards":
         how, placement = "replicas", {"shard_state": True}
     arguments = {
-        "weight_decay": 0.1,
+        **dict.fromkeys(under_test.decays, 0.1),
         **under_test.modes[mode],
         **under_test.proportional,
     }

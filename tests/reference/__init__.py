@@ -13,6 +13,8 @@ public API, whose defaults these are. It has:
 What isn't there has the value in parentheses:
 
 - `WEIGHT_DECAY`: its default (0).
+- `DECAYS`: the arguments that are weight decays (`weight_decay`).
+- `whole_step`: a step with its decay (what `decay.py` makes of `step`).
 - `EXACT`: slots that always have the arithmetic type (none).
 - `TO_NEAREST`: slots that 16 bits never round at random (none).
 - `PROPORTIONAL`: arguments with which a step is proportional to the learning

@@ -15,6 +15,7 @@ MODES = {
         "maximize": True,
     },
 }
+EXACT = ("r", "c")
 
 
 def rms(x):

@@ -29,6 +29,7 @@ class WholeStep:
     learning_rate: float
     arguments: Mapping[str, Any]
     storages: Sequence[Storage]
+    decays: Sequence[str] = ("weight_decay",)
     clipnorm: float | None = None
     clipvalue: float | None = None
     global_clipnorm: float | None = None
@@ -117,8 +118,8 @@ class WholeStep:
         self.updates += 1
         for i, gradient in enumerate(gradients):
             arguments = dict(self.arguments)
-            if "weight_decay" in arguments:
-                arguments["weight_decay"] *= self._decays[i]
+            for name in arguments.keys() & {*self.decays}:
+                arguments[name] *= self._decays[i]
             learning_rate = self.learning_rate * self._rates[i]
             new = self.rule(
                 self.states[i],

@@ -129,6 +129,18 @@ def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
     return learning_rate
 
 
+def config_of(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
+    """Returns an optimizer's configuration with its learning rate as it is.
+
+    `get_config` serializes a schedule or a callable, which not all of them can
+    be, and loses a callable.
+    """
+    view = object.__new__(type(optimizer))
+    vars(view).update(vars(optimizer), _learning_rate=None)
+    rate = learning_rate_of(optimizer)
+    return {**view.get_config(), "learning_rate": rate}
+
+
 def strategy_of(
     optimizer: keras.optimizers.Optimizer,
 ) -> tf.distribute.Strategy:

@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state import table_modes
+from tf_opt.python.optimizers.muon import Muon
+from tf_opt.python.optimizers.state import matrices, table_modes
 
 
 def check(
@@ -19,8 +21,9 @@ def check(
     """Raises a ValueError for what an optimizer of another library can't do.
 
     The arguments that it `lacks` must have their defaults, those that are
-    `fixed` these values. Averages must not be swapped in. Tables may catch up:
-    their rows then hold the results of exact training.
+    `fixed` these values, unless they are without effect. Averages must not be
+    swapped in. Tables may catch up: their rows then hold the results of exact
+    training.
     """
     signature = inspect.signature(type(optimizer)).parameters
     required = {
@@ -28,9 +31,12 @@ def check(
         "lazy_mode": table_modes.without_lazy(optimizer.lazy_mode),
         **fixed,
     }
+    without_effect = _without_effect(optimizer)
     for name, value in required.items():
         received = getattr(optimizer, name)
-        if received != value and (received or value):
+        # An option is off if it is None, False or empty.
+        is_same = received == value or not (received or value or name in fixed)
+        if not is_same and name not in without_effect:
             advice = (
                 "It can't be changed once the optimizer is built"
                 if optimizer.built and name in optimizer._fixed
@@ -47,3 +53,25 @@ def check(
             "`optimizer` must have its averages swapped out. Call "
             f"`optimizer.swap_out_average()`. Received: {optimizer}"
         )
+
+
+def _without_effect(optimizer: FusedOptimizer) -> set[str]:
+    """Returns arguments that don't change what an optimizer computes."""
+    names: set[str] = set()
+    decays = ("weight_decay", "adam_weight_decay")
+    if all(_is_off(optimizer, name) for name in decays):
+        names |= {"decoupled_weight_decay", "decay_in_direction"}
+    if _is_off(optimizer, "momentum"):
+        names.add("torch_momentum")
+    if isinstance(optimizer, Muon) and optimizer.built:
+        state = optimizer._state
+        excluded = optimizer.exclude_layers or (), optimizer.exclude_embeddings
+        of_keras = matrices.input_axes(state.variables, *excluded, {})
+        if state.input_axes == of_keras:
+            names.add("matrix_axes")
+    return names
+
+
+def _is_off(optimizer: FusedOptimizer, name: str) -> bool:
+    value = getattr(optimizer, name, None)
+    return value is None or is_known(value, 0)

@@ -135,9 +135,7 @@ def _ours(optimizer: Optimizer, options: dict[str, Any]) -> FusedOptimizer:
             f"{optimizer} of type {type(optimizer)}"
         )
     cls, arguments = COUNTERPARTS[type(optimizer)]
-    config = optimizer.get_config()
-    # get_config converts a schedule to a dictionary and loses a callable.
-    config["learning_rate"] = keras_internals.learning_rate_of(optimizer)
+    config = keras_internals.config_of(optimizer)
     result = cls(**(config | arguments), **options)
     keras_internals.exclude_same_from_weight_decay(optimizer, result)
     return result
@@ -200,21 +198,17 @@ def _keras(optimizer: Optimizer) -> Optimizer:
     _, arguments = COUNTERPARTS[cls]
     taken = inspect.signature(cls).parameters
     lacks = (*_LACKS, *(x for x in optimizer._own_arguments if x not in taken))
-    fixed = dict(arguments)
-    if optimizer.weight_decay is not None:
-        fixed["decoupled_weight_decay"] = True
-    learning_rate = keras_internals.learning_rate_of(optimizer)
+    fixed = {**arguments, "decoupled_weight_decay": True}
+    rate = keras_internals.given_learning_rate_of(optimizer)
     if (
-        keras_internals.is_schedule(learning_rate)
+        keras_internals.is_schedule(rate)
         and optimizer.gradient_accumulation_steps
     ):
         fixed["schedule_by"] = "steps"
     features.check(optimizer, "Keras", lacks, fixed)
     optimizer.catch_up()
-    config = {k: x for k, x in optimizer.get_config().items() if k in taken}
-    # get_config converts a schedule to a dictionary and loses a callable.
-    config["learning_rate"] = learning_rate
-    result = cls(**config)
+    config = keras_internals.config_of(optimizer)
+    result = cls(**{k: x for k, x in config.items() if k in taken})
     if optimizer.built:
         state = optimizer._state
         averages.begin(optimizer._settings(), state)

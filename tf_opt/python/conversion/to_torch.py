@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python import keras_internals
 from tf_opt.python.conversion import features
 from tf_opt.python.conversion.torch_counterparts import (
     BETAS,
@@ -152,9 +153,7 @@ def _check_features(
         for argument in counterpart.cls._own_arguments
         if not taken & {argument, counterpart.name_of(argument)}
     } | counterpart.fixed
-    if "torch_momentum" in fixed and not optimizer.momentum:
-        del fixed["torch_momentum"]
-    if optimizer.weight_decay and name not in _CHOOSE_DECAY:
+    if name not in _CHOOSE_DECAY:
         fixed["decoupled_weight_decay"] = name == "AdamW"
     lacks = (
         "clipnorm",
@@ -192,7 +191,7 @@ def _groups(
     """Returns a group for each run of variables with the same settings."""
     counterpart = COUNTERPARTS[name]
     # Variables in the place of numbers are numbers there.
-    config = optimizer.get_config()
+    config = keras_internals.config_of(optimizer)
     own: dict[str, Any] = {
         counterpart.name_of(argument): config[argument]
         for argument in type(optimizer)._own_arguments

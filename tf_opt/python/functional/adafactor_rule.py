@@ -89,7 +89,7 @@ def adafactor_update(
         return u, [r, c]
 
     def rms(s, x):
-        size = tf.cast(tf.size(x), x.dtype)
+        size = tf.cast(tf.size(x, tf.int64), x.dtype)
         return s.sqrt(arithmetic.sum_of_squares(x) / size)
 
     def formula(s, p, g, **slots):

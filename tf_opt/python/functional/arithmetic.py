@@ -198,7 +198,7 @@ def mean_square_of_rows(x: tf.Tensor) -> tf.Tensor:
     """Returns the mean square of each row, summed in float64."""
     squares = tf.square(tf.cast(x, tf.float64))
     sums = tf.reduce_sum(squares, axis=tf.range(1, tf.rank(x)))
-    width = tf.maximum(tf.reduce_prod(tf.shape(x)[1:]), 1)
+    width = tf.maximum(tf.reduce_prod(tf.shape(x, tf.int64)[1:]), 1)
     return tf.cast(sums / tf.cast(width, tf.float64), x.dtype)
 
 

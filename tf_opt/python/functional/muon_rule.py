@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import functools
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python.functional import adam_rule, rule_spec
+from tf_opt.python.functional import adam_rule, arithmetic, rule_spec
 from tf_opt.python.functional.arithmetic import Scalar, TensorLike
 from tf_opt.python.functional.pure_step import pure_step
 from tf_opt.python.functional.rule_spec import Number
@@ -70,11 +70,38 @@ _MOST_PRODUCTS = 3
 _WORTH_HALVING = 256
 
 
-def symmetric_product(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Multiplies matrices whose product is symmetric: three quarters of it."""
-    half = x.shape[-2] // 2
-    if half < _WORTH_HALVING:
+class Layout(NamedTuple):
+    """What of a matrix' sides chooses the computation.
+
+    Attributes:
+        is_tall: Whether there are more rows than columns.
+        is_long: Whether the longer side is at least half as long again.
+        is_large: Whether half of the shorter side is worth a product.
+    """
+
+    is_tall: bool
+    is_long: bool = False
+    is_large: bool = False
+
+
+def layout_of(shape: tf.TensorShape) -> Layout | None:
+    """Returns a matrix' layout; None if its sides aren't known."""
+    rows, columns = shape[-2:]
+    if rows is None or columns is None:
+        return None
+    short, long = sorted((rows, columns))
+    is_large = short // 2 >= _WORTH_HALVING
+    return Layout(rows > columns, 2 * long >= 3 * short, is_large)
+
+
+def symmetric_product(x: tf.Tensor, y: tf.Tensor, halves: bool) -> tf.Tensor:
+    """Multiplies matrices whose product is symmetric.
+
+    With `halves`, it computes three quarters of the product.
+    """
+    if not halves:
         return tf.matmul(x, y)
+    half = tf.shape(x)[-2] // 2
     top = tf.matmul(x[..., :half, :], y)
     right = tf.matmul(x[..., half:, :], y[..., half:])
     left = tf.linalg.matrix_transpose(top[..., half:])
@@ -82,7 +109,12 @@ def symmetric_product(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
 
 def orthogonalized(
-    x: tf.Tensor, a: tf.Tensor, b: tf.Tensor, c: tf.Tensor, steps: int
+    x: tf.Tensor,
+    a: tf.Tensor,
+    b: tf.Tensor,
+    c: tf.Tensor,
+    steps: int,
+    layout: Layout | None,
 ) -> tf.Tensor:
     """Moves the singular values of matrices near 1.
 
@@ -90,20 +122,25 @@ def orthogonalized(
     All of these commute, so that A becomes P A P. For long matrices, the
     products of P come first, which are as small as A.
     """
-    is_tall = x.shape[-2] > x.shape[-1]
+    if layout is None:
+        rows, columns = tf.unstack(tf.shape(x)[-2:])
+        of = functools.partial(orthogonalized, x, a, b, c, steps)
+        tall, wide = (functools.partial(of, Layout(t)) for t in (True, False))
+        return tf.cond(rows > columns, tall, wide)
+    is_tall, is_long, is_large = layout
     x = tf.linalg.matrix_transpose(x) if is_tall else x
-    rows, columns = x.shape[-2:]
+    product_of = functools.partial(symmetric_product, halves=is_large)
     norm = tf.sqrt(tf.reduce_sum(x * x, axis=[-2, -1], keepdims=True))
-    x = x / (norm + tf.cast(1e-7, x.dtype))
+    x = x / (norm + 1e-7)
 
     def gram() -> tf.Tensor:
-        return symmetric_product(x, tf.linalg.matrix_transpose(x))
+        return product_of(x, tf.linalg.matrix_transpose(x))
 
     def b_and_c(square: tf.Tensor) -> tf.Tensor:
-        return b * square + c * symmetric_product(square, square)
+        return b * square + c * product_of(square, square)
 
     # In bfloat16, A would hold nothing of small singular values.
-    if 2 * columns < 3 * rows or x.dtype == tf.bfloat16:
+    if not is_long or x.dtype == tf.bfloat16:
         for _ in range(steps):
             x = a * x + tf.matmul(b_and_c(gram()), x)
     else:
@@ -113,16 +150,16 @@ def orthogonalized(
                 square, product = gram(), None
             p = b_and_c(square)
             p = tf.linalg.set_diag(p, tf.linalg.diag_part(p) + a)
-            product = p if product is None else symmetric_product(p, product)
+            product = p if product is None else product_of(p, product)
             if k == steps - 1 or (k + 1) % _MOST_PRODUCTS == 0:
                 x = tf.matmul(product, x)
             else:
-                square = symmetric_product(symmetric_product(p, square), p)
+                square = product_of(product_of(p, square), p)
     return tf.linalg.matrix_transpose(x) if is_tall else x
 
 
 def matrix_update(
-    *, momentum, ns_steps, nesterov, ns_bfloat16, rms_rate, **_
+    *, ns_steps, nesterov, ns_bfloat16, rms_rate, layout=None, **_
 ) -> Formula:
     """Binds a step's numbers of matrices; the slot is m."""
 
@@ -132,10 +169,12 @@ def matrix_update(
         if ns_bfloat16:
             x = tf.cast(x, tf.bfloat16)
         abc = (tf.cast(k, x.dtype) for k in (s.muon_a, s.muon_b, s.muon_c))
-        u = tf.cast(orthogonalized(x, *abc, ns_steps), p.dtype)
+        own = layout or layout_of(x.shape)
+        u = tf.cast(orthogonalized(x, *abc, ns_steps, own), p.dtype)
         if rms_rate is not None:
-            size = tf.cast(math.sqrt(max(p.shape[-2:])), p.dtype)
-            u = u * (size * s.rms_rate)
+            longer = tf.reduce_max(tf.shape(p)[-2:])
+            root = tf.sqrt(arithmetic.float64(longer))
+            u = u * (tf.cast(root, p.dtype) * s.rms_rate)
         return p - s.learning_rate * u, m
 
     return Formula(formula)
@@ -190,7 +229,7 @@ _MATRIX = rule_spec.RuleSpec(
     slots=[_M],
     numbers=_NUMBERS,
     modes=["nesterov", "ns_bfloat16"],
-    stacks=True,
+    layout_of=layout_of,
 )
 SPEC = dataclasses.replace(
     _MATRIX,
@@ -206,5 +245,5 @@ SPEC = dataclasses.replace(
     coasts_if_less=("adam_beta_1", "adam_beta_2"),
     slots=[_M, _V],
     other_forms={rule_spec.MATRIX: _MATRIX},
-    stacks=False,
+    layout_of=None,
 )

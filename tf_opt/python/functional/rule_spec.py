@@ -237,8 +237,9 @@ class RuleSpec:
             any.
         op_arguments: For an op of another optimizer: its arguments by name,
             each the name of one of this optimizer's or a constant mode.
-        stacks: Whether it updates matrices of one shape together, as the last
-            two axes of a stack.
+        layout_of: For a rule that updates matrices of one shape together, as
+            the last two axes of a stack: returns what of a shape chooses the
+            computation. `update` takes that as `layout`, or finds it itself.
     """
 
     function: Callable[..., tuple]
@@ -259,7 +260,7 @@ class RuleSpec:
     op_arguments: Mapping[str, str | bool] = dataclasses.field(
         default_factory=dict
     )
-    stacks: bool = False
+    layout_of: Callable[[tf.TensorShape], Any] | None = None
 
     def __post_init__(self) -> None:
         if self.average is not None and not self.shared:
@@ -345,15 +346,28 @@ class RuleSpec:
     def with_slots(self, present: Callable[[Slot], bool]) -> RuleSpec:
         """Returns the rule with only the slots that there are."""
         slots = tuple(filter(present, self.slots))
-        if slots not in self._with_slots:
+        return self._variant(slots, slots=slots)
+
+    def for_shape(self, shape: tf.TensorShape) -> RuleSpec:
+        """Returns the rule of a stack for all shapes of the same layout."""
+        layout = self.layout_of(shape)
+        update = functools.partial(self.update, layout=layout)
+        return self._variant(layout, update=update)
+
+    def _variant(self, key: tuple[Any, ...], **changes: Any) -> RuleSpec:
+        if key not in self._variants:
             # One for all optimizers, which share the functions of `bind`.
-            variant = dataclasses.replace(self, slots=slots)
-            self._with_slots[slots] = variant
-        return self._with_slots[slots]
+            self._variants[key] = dataclasses.replace(self, **changes)
+        return self._variants[key]
 
     @functools.cached_property
-    def _with_slots(self) -> dict[tuple[Slot, ...], RuleSpec]:
+    def _variants(self) -> dict[tuple[Any, ...], RuleSpec]:
         return {}
+
+    @property
+    def stacks(self) -> bool:
+        """Whether it updates matrices of one shape together."""
+        return self.layout_of is not None
 
     @functools.cached_property
     def bind(self) -> Callable[..., Update]:

@@ -74,7 +74,8 @@ class Muon(FusedOptimizer):
     Args:
         adam_beta_1: Decay of AdamW's first moment, in [0, 1).
         adam_beta_2: Decay of AdamW's second moment, in [0, 1).
-        adam_weight_decay: AdamW's weight decay, or None.
+        adam_weight_decay: AdamW's weight decay, or None. As in Keras,
+            `adam_lr_ratio` doesn't scale it.
         epsilon: Added to AdamW's denominator, >= 0.
         exclude_layers: Regular expressions for paths of variables that get
             AdamW. The last layer should be among them.
@@ -185,8 +186,20 @@ class Muon(FusedOptimizer):
         return _MuonRule(**vars(super()._rule()))
 
 
+# Of a ratio of 0, no decay would be a multiple. A step by this one rounds to 0,
+# in float64 unless the variable is 0.
+_LEAST_RATIO = 2.0**-900
+
+
 class _MuonRule(UpdateRule):
     """Muon's rule, whose AdamW has another rate and decay."""
+
+    @property
+    def _decays_before(self) -> bool:
+        """Whether AdamW's decay shrinks variables, which no ratio scales."""
+        own = self.hyperparameters["adam_weight_decay"]
+        is_decoupled = self.hyperparameters["decoupled_weight_decay"]
+        return is_decoupled and not (own is None or is_known(own, 0))
 
     def weight_decay(self, decay: Number | None) -> Number | None:
         """Returns AdamW's own decay, which its rate doesn't scale."""
@@ -194,12 +207,15 @@ class _MuonRule(UpdateRule):
             return decay
         own = self.hyperparameters["adam_weight_decay"]
         ratio = self.learning_rate_factor()
-        is_decoupled = self.hyperparameters["decoupled_weight_decay"]
-        if own is None or ratio is None or not is_decoupled:
+        if ratio is None or not self._decays_before:
             return own
-        return tf.math.divide_no_nan(*map(arithmetic.float64, (own, ratio)))
+        return arithmetic.float64(own) / arithmetic.float64(ratio)
 
     def learning_rate_factor(self) -> Scalar | None:
         """Returns the factor of AdamW's learning rate."""
         ratio = self.hyperparameters["adam_lr_ratio"]
-        return None if self.spec.stacks or is_known(ratio, 1) else ratio
+        if self.spec.stacks or is_known(ratio, 1):
+            return None
+        if not self._decays_before:
+            return ratio
+        return tf.maximum(arithmetic.float64(ratio), _LEAST_RATIO)

@@ -143,7 +143,7 @@ class OptimizerState:
             up.
         forms: For each model variable, the form of the rule that updates it.
         input_axes: For each one that is a stack's matrix, how many axes are its
-            rows; see `RuleSpec.stacks`. Or empty.
+            rows; see `RuleSpec.layout_of`. Or empty.
         built_slots: The variables of each slot that was built, by its name.
             What needs a slot may be off at the moment.
         accumulators: Sums of gradients, or empty.

@@ -3,9 +3,10 @@
 Op by op, an eager step spends most of its time on TensorFlow's overhead for
 each op, and every op allocates its result. This module traces the rule into a
 function instead, once for each combination of types, for all variables of all
-optimizers. The function holds no variables, and all numbers that may change
-between steps are inputs. If a step updates whole variables in place, the
-function also reads and writes them, which saves six calls.
+optimizers; for matrices also once for each layout. The function holds no
+variables, and all numbers that may change between steps are inputs. If a step
+updates whole variables in place, the function also reads and writes them, which
+saves six calls.
 """
 
 from __future__ import annotations
@@ -57,8 +58,7 @@ class KeptRule:
     """Functions of a rule, with the numbers of one step."""
 
     def __init__(self, spec: RuleSpec, numbers: Mapping[str, Any]) -> None:
-        self._rule: BindRule = spec.bind
-        self._reads_shapes = spec.stacks
+        self._spec = spec
         static = spec.static
         modes = {k: x for k, x in numbers.items() if x is None or k in static}
         numbers = {k: x for k, x in numbers.items() if k not in modes}
@@ -101,13 +101,16 @@ class KeptRule:
         in_place: bool,
     ) -> Callable[..., Sequence[tf.Tensor]]:
         is_known = isinstance(weight_decay, (int, float))
+        spec, rank, shape = self._spec, None, operands[1].shape
+        if spec.stacks:
+            spec, rank = spec.for_shape(shape), len(shape)
         return _function(
-            self._rule,
+            spec.bind,
             self._names,
             self._modes,
             not is_known or weight_decay != 0,
             tuple(operand.dtype for operand in operands),
-            tuple(x.shape if self._reads_shapes else None for x in operands),
+            rank,
             operands[1].device,
             in_place,
         )
@@ -137,16 +140,16 @@ def _function(
     modes: Sequence[tuple[str, bool | int | None]],
     decays: bool,
     dtypes: Sequence[tf.DType],
-    shapes: Sequence[tf.TensorShape | None],
+    rank: int | None,
     device: str,
     in_place: bool,
 ) -> Callable[..., Sequence[tf.Tensor]]:
     """Traces a rule into a function of a step's numbers and of operands.
 
     The operands are the gradient, the variable and its slots, of these types
-    and shapes; None is any shape. With `in_place`, variable and slots are
-    handles, and the function assigns their new values. Otherwise they are
-    tensors, and the function returns the new values.
+    and of any shape of this rank; None is any rank. With `in_place`, variable
+    and slots are handles, and the function assigns their new values. Otherwise
+    they are tensors, and the function returns the new values.
     """
     gradient_dtype, *own_dtypes = dtypes
 
@@ -183,16 +186,17 @@ def _function(
                 )
             return ()
 
+    shape = None if rank is None else [None] * rank
     specs = (
         [tf.TensorSpec([], tf.resource)] * len(own_dtypes)
         if in_place
-        else list(map(tf.TensorSpec, shapes[1:], own_dtypes))
+        else [tf.TensorSpec(shape, dtype) for dtype in own_dtypes]
     )
     return traced(
         update,
         [
             tf.TensorSpec([len(names) + 1], tf.float64),
-            tf.TensorSpec(shapes[0], gradient_dtype),
+            tf.TensorSpec(shape, gradient_dtype),
             *specs,
         ],
         in_one_thread="CPU" in device,
