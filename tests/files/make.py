@@ -73,6 +73,15 @@ def muon(_: keras.Model) -> keras.optimizers.Optimizer:
     )
 
 
+def muon_by_model(_: keras.Model) -> keras.optimizers.Optimizer:
+    # A loaded model's paths lack its name before Keras 3.16.
+    return tf_opt.Muon(
+        0.05,
+        exclude_layers=["whole/last"],
+        matrix_axes={"whole/first/kernel": 1},
+    )
+
+
 def scaled(_: keras.Model) -> keras.optimizers.Optimizer:
     inner = tf_opt.NAdam(
         0.05,
@@ -92,6 +101,7 @@ CASES: dict[str, Callable[[keras.Model], keras.optimizers.Optimizer]] = {
     "catch_up": catch_up,
     "row_wise": row_wise,
     "muon": muon,
+    "muon_by_model": muon_by_model,
     "scaled": scaled,
 }
 
