@@ -9,7 +9,7 @@ from typing import Any
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.muon import Muon
-from tf_opt.python.optimizers.state import matrices, table_modes
+from tf_opt.python.optimizers.state import table_modes
 
 
 def check(
@@ -32,10 +32,13 @@ def check(
         **fixed,
     }
     without_effect = _without_effect(optimizer)
+    has_matrices = isinstance(optimizer, Muon) and optimizer.built
     for name, value in required.items():
         received = getattr(optimizer, name)
         # An option is off if it is None, False or empty.
         is_same = received == value or not (received or value or name in fixed)
+        if name == "matrix_axes" and has_matrices:
+            is_same = optimizer._has_matrices_of_keras()
         if not is_same and name not in without_effect:
             advice = (
                 "It can't be changed once the optimizer is built"
@@ -63,12 +66,6 @@ def _without_effect(optimizer: FusedOptimizer) -> set[str]:
         names |= {"decoupled_weight_decay", "decay_in_direction"}
     if _is_off(optimizer, "momentum"):
         names.add("torch_momentum")
-    if isinstance(optimizer, Muon) and optimizer.built:
-        state = optimizer._state
-        excluded = optimizer.exclude_layers or (), optimizer.exclude_embeddings
-        of_keras = matrices.input_axes(state.variables, *excluded, {})
-        if state.input_axes == of_keras:
-            names.add("matrix_axes")
     return names
 
 

@@ -17,6 +17,7 @@ from tf_opt.python.functional.rule_spec import MATRIX
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import LearningRate, Number, Variable
 from tf_opt.python.optimizers.base.arguments import CommonArguments
+from tf_opt.python.optimizers.base.choices import Choices
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.base.keras_optimizer import choice
@@ -33,6 +34,17 @@ def _check_layers(name: str, value: Any) -> list[str] | None:
     return patterns.as_list(
         name, value, "None or a list of regular expressions"
     )
+
+
+def _input_axes(
+    choices: Choices, variables: Sequence[keras.Variable]
+) -> Sequence[int]:
+    layers, embeddings, given = map(
+        choices.values.get,
+        ("exclude_layers", "exclude_embeddings", "matrix_axes"),
+    )
+    excluded = map(operator.or_, layers, embeddings)
+    return matrices.input_axes(variables, excluded, given)
 
 
 # Without `rms_rate`, as before Keras 3.13, steps have another length.
@@ -163,12 +175,15 @@ class Muon(FusedOptimizer):
     )
 
     def _input_axes(self, variables: Sequence[keras.Variable]) -> Sequence[int]:
-        layers, embeddings, given = map(
-            self._choices.values.get,
-            ("exclude_layers", "exclude_embeddings", "matrix_axes"),
-        )
-        excluded = map(operator.or_, layers, embeddings)
-        return matrices.input_axes(variables, excluded, given)
+        return _input_axes(self._choices, variables)
+
+    def _has_matrices_of_keras(self) -> bool:
+        """Whether Keras' Muon would take the same variables for matrices."""
+        variables, chosen = self._state.variables, dict(self._choices.chosen)
+        # By the present paths, which may differ from those of a saved choice.
+        choices = Choices({**chosen, "matrix_axes": {}})
+        choices = choices.resolve(self, variables)
+        return self._state.input_axes == _input_axes(choices, variables)
 
     def _apply_weight_decay(self, variables: Sequence[Variable]) -> None:
         # Keras' own step calls it.
