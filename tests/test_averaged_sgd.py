@@ -63,10 +63,10 @@ def test_the_average_swaps_in_and_out_also_after_an_error():
         assert float(variable.numpy()[0]) == 4  # 3 to 5: mu lags a step.
         with pytest.raises(RuntimeError, match="swap_out_average"):
             optimizer.swap_in_average()
-        # What is set meanwhile is the average.
+        # What is set meanwhile stays, and the average begins there.
         variable.assign([7.0])
         raise KeyError
-    assert float(variable.numpy()[0]) == 5
+    assert float(variable.numpy()[0]) == 7
     assert float(optimizer.variables[2].numpy()[0]) == 7
     assert not optimizer.average_is_swapped_in
     with pytest.raises(RuntimeError, match="swap_in_average"):

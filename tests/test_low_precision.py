@@ -11,8 +11,6 @@ import tf_opt
 
 from low_precision_cases import masters_of, numbers
 from registry import OPTIMIZERS
-from test_subclass import plain_descent
-from trajectory import RUNS
 
 pytestmark = pytest.mark.kernels
 
@@ -149,50 +147,6 @@ def test_finalizing_takes_the_exact_average():
 
 
 # ---- Every feature of a step. ----
-
-
-class Slower(tf_opt.AdamW):
-    """Halves the steps, and leaves the rest to ours."""
-
-    def update_step(self, gradient, variable, learning_rate):
-        super().update_step(gradient, variable, learning_rate * 0.5)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "how"),
-    [
-        ({"master_weights": True}, "tf.function"),
-        ({"stochastic_rounding": True, "seed": 1}, "eager"),
-    ],
-    ids=["masters", "stochastic"],
-)
-def test_an_overridden_update_step_rounds_as_ours(arguments, how):
-    def train(optimizer):
-        variable = bfloat16(*np.full(2000, 8.0))
-        gradient = tf.ones(2000, tf.bfloat16)
-        step = RUNS[how](lambda: optimizer.apply([gradient], [variable]))
-        for _ in range(20):
-            step()
-        return numbers(variable).mean()
-
-    # Every step is 0.005 and the decay 0.0008, of half a unit of 0.016.
-    found = train(Slower(0.01, weight_decay=0.01, **arguments))
-    assert abs(found - (8 - 20 * 0.0058)) < 0.02
-    assert train(Slower(0.01, weight_decay=0.01)) == 8.0
-
-
-@pytest.mark.parametrize("argument", ["master_weights", "stochastic_rounding"])
-def test_a_rule_that_writes_the_variable_itself_is_refused(argument, how):
-    variable, other = bfloat16(1.0), keras.Variable([1.0])
-    make = plain_descent(tf_opt.AdamW)
-    optimizer = make(**{argument: True})
-    gradients = [tf.ones(1, tf.bfloat16), tf.ones(1)]
-
-    step = RUNS[how](lambda: optimizer.apply(gradients, [variable, other]))
-    with pytest.raises(ValueError, match=f"`{argument}` must be False where"):
-        step()
-    # Of float32 variables there is nothing to round.
-    make(**{argument: True}).apply(gradients[1:], [other])
 
 
 @pytest.mark.parametrize(

@@ -142,22 +142,13 @@ def test_what_is_out_of_range_is_refused_and_writes_nothing(
     assert f"`{name}` must be {text}, got" in error
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda optimizer, table: optimizer.catch_up(table),
-        lambda optimizer, table: optimizer.update_step(
-            tf.ones((3, 2)), table, 0.1
-        ),
-    ],
-    ids=["catch_up", "update_step"],
-)
-def test_so_it_is_outside_of_steps(call, implementation, how):
+@pytest.mark.parametrize("lazy_mode", [{".": "catch_up"}, True])
+def test_so_it_is_outside_of_steps(lazy_mode, implementation, how):
     number = tf.Variable(0.5, dtype="float64")
     optimizer = tf_opt.Adam(
         beta_1=0.25,
         beta_2=number,
-        lazy_mode={".": "catch_up"},
+        lazy_mode=lazy_mode,
         implementation=implementation,
     )
     table = keras.Variable(np.ones((3, 2)))
@@ -165,7 +156,14 @@ def test_so_it_is_outside_of_steps(call, implementation, how):
     gradient = tf.IndexedSlices(tf.ones((1, 2)), tf.constant([1]))
     for _ in range(2):
         optimizer.apply([gradient], [table])
-    run = RUNS[how](lambda: call(optimizer, table))
+
+    def outside() -> None:
+        if lazy_mode is True:
+            optimizer.update_step(tf.ones((3, 2)), table, 0.1)
+        else:
+            optimizer.catch_up(table)
+
+    run = RUNS[how](outside)
     every = [table, *optimizer.variables]
     assert "`beta_2` must be in [0, 1), got" in _refuses(run, number, 1, every)
 
