@@ -18,7 +18,6 @@ from registry import ALL
 from small_model import assert_close
 from trajectory import RUNS
 
-
 # An older Keras' Muon is another one.
 MUON = [name for name in COUNTERPARTS if name == "Muon"]
 
