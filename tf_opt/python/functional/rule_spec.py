@@ -151,10 +151,9 @@ class Number:
             convert = checks.fixed_integer
         number = convert(self.name, value)
         # A tensor would have to be read first.
-        if not isinstance(number, tf.Tensor) and not self.range.has(number):
-            raise ValueError(
-                f"`{self.name}` must be {self.range.text}, got {number}"
-            )
+        if not isinstance(number, tf.Tensor):
+            is_right = self.range.has(number)
+            checks.require(is_right, self.name, number, self.range.text)
         return number
 
 

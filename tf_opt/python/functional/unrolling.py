@@ -13,6 +13,8 @@ from tf_opt.python.functional import arithmetic, checks, rule_spec
 from tf_opt.python.functional.checks import to_tensor
 from tf_opt.python.functional.rules import RULES
 
+_STEPS = rule_spec.Number("steps", rule_spec.POSITIVE, is_static=True)
+
 
 class UnrollResult(NamedTuple):
     """Result of a training.
@@ -69,8 +71,7 @@ def unroll(
     >>> tape.gradient(end.variables, lr).numpy().tolist()
     [-4.0, -4.0, -4.0]
     """
-    if checks.fixed_integer("steps", steps) < 1:
-        raise ValueError(f"`steps` must be >= 1, got {steps}")
+    steps = _STEPS.check(steps)
     pack = functools.partial(tf.nest.pack_sequence_as, variables)
 
     def flatten(name: str, given: Any) -> list[tf.Tensor]:
@@ -159,7 +160,9 @@ def unroll(
         results = [result._asdict() for result in results]
         kept = [name for name, x in results[0].items() if x is not None][1:]
         if {"iterations", *kept} != state.keys():
-            raise ValueError(f"`state` must hold {kept}, got {list(state)}")
+            raise ValueError(
+                f"`state` must hold {kept}. Received: {list(state)}"
+            )
         slots = {name: [each[name] for each in results] for name in kept}
         value = tf.cast(value, loss_dtype)
         losses = losses.write(i, value) if while_loop else [*losses, value]

@@ -251,7 +251,7 @@ def check_fits(spec: RuleSpec) -> None:
                 raise ImportError(
                     "tf_opt's library of custom ops doesn't fit its Python "
                     f"files. Install tf_opt again. {each.name} must have "
-                    f"{expected}, got {found or 'no such op'}"
+                    f"{expected}. Received: {found or 'no such op'}"
                 )
 
 
