@@ -13,6 +13,8 @@ from tf_opt.python.functional import arithmetic, checks, rule_spec
 from tf_opt.python.functional.checks import to_tensor
 from tf_opt.python.functional.rules import RULES
 
+# A rule's integers, by iteration. To ASGD, all steps are of the same batch.
+_COUNTS = {"step": lambda iteration: iteration + 1, "seen_batches": lambda _: 1}
 _STEPS = rule_spec.Number("steps", rule_spec.POSITIVE, is_static=True)
 
 
@@ -85,11 +87,7 @@ def unroll(
     spec = next((each for each in RULES if each.function is rule), None)
     if spec and hyperparameters.get(rule_spec.ROW_WISE):
         spec = spec.forms.get(rule_spec.ROW_WISE, spec)
-    counts = {
-        number.name: number.in_unroll
-        for number in (spec.numbers if spec else [rule_spec.STEP])
-        if number.in_unroll and number.name in taken.kwonlyargs
-    }
+    counts = {k: x for k, x in _COUNTS.items() if k in taken.kwonlyargs}
     spec_slots = spec.slots_of_forms if spec else ()
     first_of_slots = {
         slot.name: hyperparameters.pop(slot.first, 0)
@@ -104,8 +102,8 @@ def unroll(
         if name in {slot.name for slot in spec_slots}:
             own = spec.forms[spec.form_of(leaf)].slots
             slot = next((x for x in own if x.name == name), None)
-            # Only an axis of a known number can be left out.
-            if slot is not None and slot.lacks is not None:
+            # Axes can be put together if their number is known.
+            if leaf.shape.rank:
                 shape = tf.unstack(shape)
             # Without elements where the leaf's form has none.
             shape = [0] if slot is None else slot.shape_of(shape)
