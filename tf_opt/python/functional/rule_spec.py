@@ -126,11 +126,7 @@ class Number:
     in_op: bool = True
 
     def check(self, value: Any) -> float | int | tf.Tensor | None:
-        """Converts a user's number; a tensor's range isn't checked.
-
-        Raises:
-            ValueError: If it isn't a number, or out of range.
-        """
+        """Converts and checks a user's number, except for a tensor's range."""
         if value is None and self.may_be_none:
             return None
         convert = checks.integer if self.is_count else checks.real

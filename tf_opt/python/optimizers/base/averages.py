@@ -157,11 +157,7 @@ def _differ(left: Sequence[tuple[Variable, tf.Tensor]]) -> bool:
 def new_swap(
     optimizer: keras.optimizers.Optimizer, state: OptimizerState
 ) -> Swap:
-    """Returns a swap of the variables of an optimizer that has averages.
-
-    Raises:
-        RuntimeError: If they can't be computed.
-    """
+    """Returns a swap; raises a RuntimeError if there can be no averages."""
     name = state.spec.average_weight
     if not name:
         return StoredSwap(state)

@@ -42,11 +42,7 @@ class StateBuilder:
         spec: RuleSpec,
         variables: Variables,
     ) -> None:
-        """Takes an optimizer, its rule and the model variables.
-
-        Raises:
-            ValueError: If there can't be such state for a variable.
-        """
+        """Takes an optimizer, its rule and the model variables; checks them."""
         self._optimizer = optimizer
         self._variables = variables
         self._full_spec = spec
@@ -126,11 +122,7 @@ class StateBuilder:
         input_axes: Sequence[int],
         catch_up: Sequence[bool],
     ) -> tuple[Form, ...]:
-        """Returns the form of the rule that updates each variable.
-
-        Raises:
-            ValueError: If rows of a matrix are to catch up.
-        """
+        """Returns the form of the rule that updates each variable."""
         if MATRIX not in self.spec.forms:
             return tuple(ROW_WISE if x else ELEMENTWISE for x in row_wise)
         forms = tuple(map(self.spec.form_of, self._variables))
@@ -148,12 +140,7 @@ class StateBuilder:
         return forms
 
     def slots(self, forms: Sequence[Form]) -> dict[str, PerVariable]:
-        """Adds the rule's slots; `forms` is as in `OptimizerState`.
-
-        Returns:
-            For each slot's name, its variables in the order of the model
-            variables; None for a variable without it.
-        """
+        """Adds the rule's slots; see `OptimizerState.built_slots`."""
         slots = self.spec.slots_of_forms
         added: dict[str, list[keras.Variable | None]] = {
             slot.name: [None] * len(forms) for slot in slots
@@ -229,11 +216,7 @@ class StateBuilder:
     def waiting_rows(
         self, catch_up: Sequence[bool]
     ) -> tuple[PerVariable, PerVariable]:
-        """Adds the state of rows that catch up; see `OptimizerState`.
-
-        Returns:
-            `since` and `coasting`, empty if no table catches up.
-        """
+        """Adds `since` and `coasting`, empty if no table catches up."""
         if not any(catch_up):
             return (), ()
         since: list[keras.Variable | None] = [None] * len(catch_up)

@@ -41,11 +41,7 @@ def state_dtype_of(variable: Variable, state_dtype: str | None) -> tf.DType:
 
 
 def standard_state_dtype(dtype: Any) -> str | None:
-    """Returns the name of the type given as `state_dtype`.
-
-    Raises:
-        ValueError: If state can't have this type.
-    """
+    """Returns the name of a type given as `state_dtype`, and checks it."""
     if dtype is None:
         return None
     try:
