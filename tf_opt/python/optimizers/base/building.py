@@ -62,13 +62,11 @@ class StateBuilder:
 
     def _check(self) -> None:
         optimizer = self._optimizer
-        has_state = self.spec.slots or any(
-            getattr(optimizer, name)
-            for name in (
-                "use_ema",
-                "gradient_accumulation_steps",
-                "master_weights",
-            )
+        has_state = (
+            self.spec.slots
+            or optimizer.use_ema
+            or optimizer.gradient_accumulation_steps
+            or optimizer.master_weights
         )
         for variable in self._variables:
             shape = tf.TensorShape(variable.shape)
