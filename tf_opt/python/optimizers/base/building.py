@@ -31,6 +31,8 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
 
 Variables = Sequence[keras.Variable]
+# Options that complex variables can't have.
+_ONLY_REAL = ("use_ema", "gradient_accumulation_steps", "state_dtype")
 
 
 class StateBuilder:
@@ -78,11 +80,7 @@ class StateBuilder:
                 )
             if not tf.dtypes.as_dtype(variable.dtype).is_complex:
                 continue
-            for name in (
-                "use_ema",
-                "gradient_accumulation_steps",
-                "state_dtype",
-            ):
+            for name in _ONLY_REAL:
                 if value := getattr(optimizer, name):
                     raise ValueError(
                         f"`{name}` is not available for complex variables. "

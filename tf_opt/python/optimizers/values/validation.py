@@ -31,9 +31,8 @@ from tf_opt.python.tensorflow_internals import inside_xla
 
 def _is_number(value: Any) -> bool:
     """Whether a value is a real number; bools aren't."""
-    return isinstance(
-        value, (int, float, np.integer, np.floating)
-    ) and not isinstance(value, bool)
+    types = (int, float, np.integer, np.floating)
+    return isinstance(value, types) and not isinstance(value, bool)
 
 
 def _is_integer(value: Any) -> bool:
