@@ -196,7 +196,7 @@ STATE = {"m": np.zeros(2), "v": np.zeros(2)}
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"steps": 0}, ValueError, "`steps` must be >= 1, got 0"),
+        ({"steps": 0}, ValueError, "`steps` must be >= 1. Received: steps=0"),
         ({"loss": lambda x, i: x}, ValueError, "must have rank 0"),
         (
             {"loss": lambda x, i: tf.constant(1.0)},

@@ -356,13 +356,10 @@ def to_update(
     grads: Sequence[Any],
     variables: Sequence[Variable],
 ) -> tuple[list[Any], list[Variable]]:
-    """Returns gradients and variables to update.
+    """Returns gradients and variables to update; there must be a gradient.
 
     Leaves out variables without a gradient. Assigns the gradients of float8
     scales, and leaves these out, too.
-
-    Raises:
-        ValueError: If no variable has a gradient.
     """
     if any(gradient is None for gradient in grads):
         grads, variables = _filter_empty_gradients(optimizer, grads, variables)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tf_opt.python.functional.step_frame import is_known
+from tf_opt.python.optimizers.base.arguments import is_off
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.muon import Muon
 from tf_opt.python.optimizers.state import table_modes
@@ -31,7 +31,12 @@ def check(
         "lazy_mode": table_modes.without_lazy(optimizer.lazy_mode),
         **fixed,
     }
-    without_effect = _without_effect(optimizer)
+    without_effect = set()
+    decays = ("weight_decay", "adam_weight_decay")
+    if all(is_off(getattr(optimizer, name, None)) for name in decays):
+        without_effect |= {"decoupled_weight_decay", "decay_in_direction"}
+    if is_off(getattr(optimizer, "momentum", None)):
+        without_effect.add("torch_momentum")
     has_matrices = isinstance(optimizer, Muon) and optimizer.built
     for name, value in required.items():
         received = getattr(optimizer, name)
@@ -56,19 +61,3 @@ def check(
             "`optimizer` must have its averages swapped out. Call "
             f"`optimizer.swap_out_average()`. Received: {optimizer}"
         )
-
-
-def _without_effect(optimizer: FusedOptimizer) -> set[str]:
-    """Returns arguments that don't change what an optimizer computes."""
-    names: set[str] = set()
-    decays = ("weight_decay", "adam_weight_decay")
-    if all(_is_off(optimizer, name) for name in decays):
-        names |= {"decoupled_weight_decay", "decay_in_direction"}
-    if _is_off(optimizer, "momentum"):
-        names.add("torch_momentum")
-    return names
-
-
-def _is_off(optimizer: FusedOptimizer, name: str) -> bool:
-    value = getattr(optimizer, name, None)
-    return value is None or is_known(value, 0)

@@ -203,11 +203,7 @@ def _steps_of(parameter: _Parameter) -> float:
 
 
 def _same(parameters: Sequence[_Parameter], name: str, get: Any) -> Any:
-    """Returns what must be the same for all parameters.
-
-    Raises:
-        ValueError: If it isn't.
-    """
+    """Returns what must be the same for all parameters, or else raises."""
     first = get(parameters[0])
     for parameter in parameters:
         if get(parameter) != first:

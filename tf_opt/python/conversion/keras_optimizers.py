@@ -236,12 +236,10 @@ def _convert(
     def part(inner: Optimizer) -> Optimizer:
         return _convert(inner, counterpart, loss_scale_class)
 
+    # Their subclasses may do anything.
+    scaling = (keras.optimizers.LossScaleOptimizer, LossScaleOptimizer)
     with _strategy_scope_of(optimizer):
-        # Their subclasses may do anything.
-        if type(optimizer) in (
-            keras.optimizers.LossScaleOptimizer,
-            LossScaleOptimizer,
-        ):
+        if type(optimizer) in scaling:
             result = loss_scale_class(
                 part(optimizer.inner_optimizer),
                 initial_scale=optimizer.initial_scale,

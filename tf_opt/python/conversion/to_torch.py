@@ -99,8 +99,9 @@ def to_torch(
         for group in groups:
             group["param_names"] = [names[i] for i in group["params"]]
     steps = int(optimizer.iterations.numpy())
+    built = optimizer._state
     shared = {
-        key: float(optimizer._state.shared[ours].numpy())
+        key: float(built.shared[ours].numpy())
         for ours, key in counterpart.shared.items()
     }
     if name != "SGD":
@@ -116,10 +117,8 @@ def to_torch(
         # PyTorch counts each parameter's steps in place.
         numbers = {key: torch.tensor(x) for key, x in shared.items()}
         state[position] = numbers
-        slots = optimizer._state.slots_of(index)
-        for slot, variable in zip(
-            optimizer._state.spec.slots, slots, strict=True
-        ):
+        specs, slots = built.spec.slots, built.slots_of(index)
+        for slot, variable in zip(specs, slots, strict=True):
             value = tf.convert_to_tensor(variable)
             if value.dtype == tf.bfloat16:
                 value = tf.cast(value, tf.float32)

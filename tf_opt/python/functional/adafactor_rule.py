@@ -128,8 +128,18 @@ _MATRIX = dataclasses.replace(
     _VECTOR,
     update=functools.partial(adafactor_update, is_matrix=True),
     slots=[
-        rule_spec.Slot("r", keras_list="_r", exact=True, lacks=-1),
-        rule_spec.Slot("c", keras_list="_c", exact=True, lacks=-2),
+        rule_spec.Slot(
+            "r",
+            keras_list="_r",
+            exact=True,
+            shape_of=lambda shape: shape[:-1],
+        ),
+        rule_spec.Slot(
+            "c",
+            keras_list="_c",
+            exact=True,
+            shape_of=lambda shape: shape[:-2] + shape[-1:],
+        ),
     ],
 )
 SPEC = dataclasses.replace(_VECTOR, other_forms={rule_spec.MATRIX: _MATRIX})

@@ -105,7 +105,11 @@ _ROW_WISE = dataclasses.replace(
     _ELEMENTWISE,
     op="RowWiseAdagrad",
     update=functools.partial(adagrad_update, row_wise=True),
-    slots=[dataclasses.replace(_ACCUMULATOR, by_row=True, exact=True)],
+    slots=[
+        dataclasses.replace(
+            _ACCUMULATOR, exact=True, shape_of=lambda shape: shape[:1]
+        )
+    ],
 )
 SPEC = dataclasses.replace(
     _ELEMENTWISE, other_forms={rule_spec.ROW_WISE: _ROW_WISE}

@@ -89,14 +89,8 @@ def adam_update(
             amsgrad="v_max" in slots,
         )
 
-    return Formula(
-        formula,
-        {
-            "step_size": step_size,
-            "root_scale": root_scale,
-        },
-        missed=missed,
-    )
+    scalars = {"step_size": step_size, "root_scale": root_scale}
+    return Formula(formula, scalars, missed=missed)
 
 
 SPEC = rule_spec.RuleSpec(

@@ -103,12 +103,7 @@ SPEC = rule_spec.RuleSpec(
         ),
     ],
     numbers=[
-        rule_spec.Number(
-            "seen_batches",
-            rule_spec.POSITIVE,
-            is_count=True,
-            in_unroll=lambda iteration: 1,
-        ),
+        rule_spec.Number("seen_batches", rule_spec.POSITIVE, is_count=True),
         rule_spec.Number("batch_index", is_count=True, in_rule=False),
         rule_spec.LEARNING_RATE,
     ],

@@ -72,11 +72,8 @@ def averaged_sgd_update(
         # ax + 1 * (p - ax) would differ from p by a rounding error.
         return p, tf.where(copies, p, ax + s.mu * (p - ax))
 
-    return Formula(
-        formula,
-        {"eta": eta, "mu": mu},
-        kept=arithmetic.kept_part(eta, lambd),
-    )
+    kept = arithmetic.kept_part(eta, lambd)
+    return Formula(formula, {"eta": eta, "mu": mu}, kept=kept)
 
 
 SPEC = rule_spec.RuleSpec(

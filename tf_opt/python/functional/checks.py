@@ -84,10 +84,7 @@ def _scalar(name: str, value: Any, expected: str, dtype: tf.DType) -> tf.Tensor:
         tf.bool: tensor.dtype.is_bool,
     }
     require(is_right[dtype], name, value, expected)
-    if tensor.shape.rank not in (0, None):
-        raise ValueError(
-            f"`{name}` must be a scalar, got shape {tensor.shape.as_list()}"
-        )
+    require(tensor.shape.rank in (0, None), name, value, "a scalar")
     return tf.cast(tensor, dtype)
 
 

@@ -82,7 +82,7 @@ def measure_gradients(
     if len(accumulators) not in (0, count):
         raise ValueError(
             "`accumulators` must be empty or have one tensor for each of the "
-            f"{count} `gradients`, got {len(accumulators)}"
+            f"{count} `gradients`. Received: {len(accumulators)}"
         )
     scale = arithmetic.float64(checks.real("gradient_scale", gradient_scale))
     enabled = checks.flag("enabled", enabled)

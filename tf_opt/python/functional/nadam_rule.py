@@ -127,10 +127,6 @@ SPEC = rule_spec.RuleSpec(
     ],
     shared=[
         # The names are Keras', so that checkpoints are interchangeable.
-        rule_spec.Shared(
-            "momentum_product",
-            first=1.0,
-            next=next_product,
-        )
+        rule_spec.Shared("momentum_product", first=1.0, next=next_product)
     ],
 )

@@ -77,8 +77,7 @@ class Slot:
         starts_as_variable: Whether it is the variable until the first update:
             its average, or what its average is computed from. Only in a rule
             with `shared`.
-        by_row: Whether it has one number for each row of the variable.
-        lacks: The axis of the variable that it doesn't have, if any.
+        shape_of: Returns its shape, for a variable of this shape.
         stays: Whether it stays as it is where the gradient is 0.
         moves: Whether rows that coast move by it.
     """
@@ -93,19 +92,9 @@ class Slot:
     layer_input: str | None = None
     first: str = ""
     starts_as_variable: bool = False
-    by_row: bool = False
-    lacks: int | None = None
+    shape_of: Callable[[Any], Any] = lambda shape: shape
     stays: bool = False
     moves: bool = False
-
-    def shape_of(self, shape: Any) -> Any:
-        """Returns its shape, for a variable of this shape."""
-        if self.by_row:
-            return shape[:1]
-        if self.lacks is None:
-            return shape
-        axis = self.lacks + len(shape)
-        return type(shape)([*shape[:axis], *shape[axis + 1 :]])
 
     def is_needed(self, value_of: Callable[[str], Any]) -> bool:
         """Whether there is such a slot, given the values of arguments."""
@@ -125,7 +114,6 @@ class Number:
         is_static: Whether it is a Python integer that chooses the computation.
         in_rule: Whether the functional rule takes it.
         in_op: Whether the op takes it.
-        in_unroll: For an integer that counts: its value by iteration.
     """
 
     name: str
@@ -136,14 +124,9 @@ class Number:
     is_static: bool = False
     in_rule: bool = True
     in_op: bool = True
-    in_unroll: Callable[[Scalar], Scalar] | None = None
 
     def check(self, value: Any) -> float | int | tf.Tensor | None:
-        """Converts a user's number; a tensor's range isn't checked.
-
-        Raises:
-            ValueError: If it isn't a number, or out of range.
-        """
+        """Converts and checks a user's number, except for a tensor's range."""
         if value is None and self.may_be_none:
             return None
         convert = checks.integer if self.is_count else checks.real
@@ -151,10 +134,9 @@ class Number:
             convert = checks.fixed_integer
         number = convert(self.name, value)
         # A tensor would have to be read first.
-        if not isinstance(number, tf.Tensor) and not self.range.has(number):
-            raise ValueError(
-                f"`{self.name}` must be {self.range.text}, got {number}"
-            )
+        if not isinstance(number, tf.Tensor):
+            is_right = self.range.has(number)
+            checks.require(is_right, self.name, number, self.range.text)
         return number
 
 
@@ -179,9 +161,7 @@ class Shared(NamedTuple):
     in_keras: bool = True
 
 
-STEP = Number(
-    "step", POSITIVE, is_count=True, in_unroll=lambda iteration: iteration + 1
-)
+STEP = Number("step", POSITIVE, is_count=True)
 LEARNING_RATE = Number("learning_rate")
 RHO = Number("rho", DECAY_RATE)
 EPSILON = Number("epsilon", NON_NEGATIVE)
@@ -239,7 +219,7 @@ class RuleSpec:
             each the name of one of this optimizer's or a constant mode.
         layout_of: For a rule that updates matrices of one shape together, as
             the last two axes of a stack: returns what of a shape chooses the
-            computation. `update` takes that as `layout`, or finds it itself.
+            computation. `bind` takes that as `layout`, or finds it itself.
     """
 
     function: Callable[..., tuple]
@@ -346,22 +326,13 @@ class RuleSpec:
     def with_slots(self, present: Callable[[Slot], bool]) -> RuleSpec:
         """Returns the rule with only the slots that there are."""
         slots = tuple(filter(present, self.slots))
-        return self._variant(slots, slots=slots)
-
-    def for_shape(self, shape: tf.TensorShape) -> RuleSpec:
-        """Returns the rule of a stack for all shapes of the same layout."""
-        layout = self.layout_of(shape)
-        update = functools.partial(self.update, layout=layout)
-        return self._variant(layout, update=update)
-
-    def _variant(self, key: tuple[Any, ...], **changes: Any) -> RuleSpec:
-        if key not in self._variants:
+        if slots not in self._variants:
             # One for all optimizers, which share the functions of `bind`.
-            self._variants[key] = dataclasses.replace(self, **changes)
-        return self._variants[key]
+            self._variants[slots] = dataclasses.replace(self, slots=slots)
+        return self._variants[slots]
 
     @functools.cached_property
-    def _variants(self) -> dict[tuple[Any, ...], RuleSpec]:
+    def _variants(self) -> dict[tuple[Slot, ...], RuleSpec]:
         return {}
 
     @property
@@ -399,7 +370,7 @@ class RuleSpec:
         None does so, too, for any argument.
         """
         numbers = (x.name for x in self.numbers if x.is_static)
-        return frozenset((*numbers, *self.all_modes))
+        return frozenset((*numbers, *self.all_modes, "layout"))
 
     @property
     def rests(self) -> bool:

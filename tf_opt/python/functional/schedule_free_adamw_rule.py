@@ -173,8 +173,5 @@ SPEC = rule_spec.RuleSpec(
     ],
     modes=["decay_in_direction"],
     takes_decay=True,
-    shared=[
-        _shared("learning_rate_max", is_rate=True),
-        _shared("weight_sum"),
-    ],
+    shared=[_shared("learning_rate_max", is_rate=True), _shared("weight_sum")],
 )

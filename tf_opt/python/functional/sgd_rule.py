@@ -80,11 +80,8 @@ def sgd_update(
             ratio=momentum,
         )
 
-    return Formula(
-        formula,
-        {"inflow": inflow, "ahead": ahead, "step_size": step_size},
-        missed=missed,
-    )
+    scalars = {"inflow": inflow, "ahead": ahead, "step_size": step_size}
+    return Formula(formula, scalars, missed=missed)
 
 
 SPEC = rule_spec.RuleSpec(

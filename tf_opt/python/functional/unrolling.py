@@ -13,6 +13,10 @@ from tf_opt.python.functional import arithmetic, checks, rule_spec
 from tf_opt.python.functional.checks import to_tensor
 from tf_opt.python.functional.rules import RULES
 
+# A rule's integers, by iteration. To ASGD, all steps are of the same batch.
+_COUNTS = {"step": lambda iteration: iteration + 1, "seen_batches": lambda _: 1}
+_STEPS = rule_spec.Number("steps", rule_spec.POSITIVE, is_static=True)
+
 
 class UnrollResult(NamedTuple):
     """Result of a training.
@@ -69,8 +73,7 @@ def unroll(
     >>> tape.gradient(end.variables, lr).numpy().tolist()
     [-4.0, -4.0, -4.0]
     """
-    if checks.fixed_integer("steps", steps) < 1:
-        raise ValueError(f"`steps` must be >= 1, got {steps}")
+    steps = _STEPS.check(steps)
     pack = functools.partial(tf.nest.pack_sequence_as, variables)
 
     def flatten(name: str, given: Any) -> list[tf.Tensor]:
@@ -84,11 +87,7 @@ def unroll(
     spec = next((each for each in RULES if each.function is rule), None)
     if spec and hyperparameters.get(rule_spec.ROW_WISE):
         spec = spec.forms.get(rule_spec.ROW_WISE, spec)
-    counts = {
-        number.name: number.in_unroll
-        for number in (spec.numbers if spec else [rule_spec.STEP])
-        if number.in_unroll and number.name in taken.kwonlyargs
-    }
+    counts = {k: x for k, x in _COUNTS.items() if k in taken.kwonlyargs}
     spec_slots = spec.slots_of_forms if spec else ()
     first_of_slots = {
         slot.name: hyperparameters.pop(slot.first, 0)
@@ -103,8 +102,8 @@ def unroll(
         if name in {slot.name for slot in spec_slots}:
             own = spec.forms[spec.form_of(leaf)].slots
             slot = next((x for x in own if x.name == name), None)
-            # Only an axis of a known number can be left out.
-            if slot is not None and slot.lacks is not None:
+            # Axes can be put together if their number is known.
+            if leaf.shape.rank:
                 shape = tf.unstack(shape)
             # Without elements where the leaf's form has none.
             shape = [0] if slot is None else slot.shape_of(shape)
@@ -159,7 +158,9 @@ def unroll(
         results = [result._asdict() for result in results]
         kept = [name for name, x in results[0].items() if x is not None][1:]
         if {"iterations", *kept} != state.keys():
-            raise ValueError(f"`state` must hold {kept}, got {list(state)}")
+            raise ValueError(
+                f"`state` must hold {kept}. Received: {list(state)}"
+            )
         slots = {name: [each[name] for each in results] for name in kept}
         value = tf.cast(value, loss_dtype)
         losses = losses.write(i, value) if while_loop else [*losses, value]

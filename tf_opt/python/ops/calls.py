@@ -75,12 +75,7 @@ def _slices_as_inputs(
     accumulated_rows: Sequence[tf.Tensor],
     tables: Sequence[str],
 ) -> dict[str, Any]:
-    """Returns the inputs of a sparse op that slices are, by name.
-
-    `accumulated_rows` has for each gradient the indices of more rows that
-    count as occurring, with a gradient of zero; or it is empty. `tables` are
-    the variables' names in errors; if there are none, their positions are.
-    """
+    """Returns inputs of a sparse op by name; see `merge_slices`."""
     indices = [tf.convert_to_tensor(x.indices) for x in slices]
     more = list(accumulated_rows)
     # The types of indices that have kernels.
@@ -251,7 +246,7 @@ def check_fits(spec: RuleSpec) -> None:
                 raise ImportError(
                     "tf_opt's library of custom ops doesn't fit its Python "
                     f"files. Install tf_opt again. {each.name} must have "
-                    f"{expected}, got {found or 'no such op'}"
+                    f"{expected}. Received: {found or 'no such op'}"
                 )
 
 
@@ -268,10 +263,9 @@ def resource_apply(
     Args:
         op: The op for dense gradients.
         gradients: One for each variable: all `tf.IndexedSlices`, or all dense.
-        accumulated_rows: For each variable, indices of more rows to update,
-            with their accumulated gradients. Or empty.
-        tables: For slices, the variables' names in errors. Empty: their
-            positions.
+        accumulated_rows: As in `merge_slices`, for rows to update with their
+            accumulated gradients.
+        tables: As in `merge_slices`.
         **arguments: The op's other inputs and attributes, by name: lists of
             variables and slots, numbers and modes, and what differs from a
             `BARE` frame. What the op doesn't have is ignored.

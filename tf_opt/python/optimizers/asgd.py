@@ -181,21 +181,16 @@ class ASGD(FusedOptimizer):
             given = None
         are_integers = given is not None and given.dtype.is_integer
         require(are_integers, name, indices, "made of integers")
-        expected = [self.batch_num] * rank
-        if not given.shape.is_compatible_with(expected):
-            raise ValueError(
-                f"`{name}` must be "
-                + ("`batch_num` numbers, " if rank else "one number, ")
-                + f"of shape {tuple(expected)}. Received: shape {given.shape}"
-            )
+        shape = (self.batch_num,) * rank
+        expected = "`batch_num` numbers" if rank else "one number"
+        expected = f"{expected}, of shape {shape}"
+        fits = given.shape.is_compatible_with(shape)
+        require(fits, name, indices, expected)
         given = tf.cast(given, tf.int64)
         if not tf.is_symbolic_tensor(given):
-            for index in given.numpy().ravel():
-                if not 0 <= index < self.batch_num:
-                    raise ValueError(
-                        f"`{name}` must be in [0, {self.batch_num}), the "
-                        f"batches of `batch_num`. Received: {index}"
-                    )
+            expected = f"in [0, {self.batch_num}), the batches of `batch_num`"
+            for index in given.numpy().ravel().tolist():
+                require(0 <= index < self.batch_num, name, index, expected)
         return given
 
     def _rule(self) -> UpdateRule:

@@ -207,8 +207,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         # one replica must not read the values that another one has assigned.
         scale = tf.convert_to_tensor(self.dynamic_scale)
         finite_steps = tf.convert_to_tensor(self.step_counter)
-        with self.inner_optimizer._unless_swapped_in() as may_step:
-            finite = self.inner_optimizer._apply_scaled(
+        with inner._unless_swapped_in() as may_step:
+            finite = inner._apply_scaled(
                 grads,
                 trainable_variables,
                 may_step=may_step,
@@ -219,9 +219,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             # The count begins again when the scale changes.
             following = tf.where(tf.equal(factor, 1), finite_steps + 1, 0)
             # Nothing changes while the averages are swapped in.
-            access.assign(
-                self.dynamic_scale, choose(may_step, scale * factor, scale)
-            )
-            access.assign(
-                self.step_counter, choose(may_step, following, finite_steps)
-            )
+            scale = choose(may_step, scale * factor, scale)
+            following = choose(may_step, following, finite_steps)
+            access.assign(self.dynamic_scale, scale)
+            access.assign(self.step_counter, following)

@@ -179,9 +179,9 @@ class Muon(FusedOptimizer):
 
     def _has_matrices_of_keras(self) -> bool:
         """Whether Keras' Muon would take the same variables for matrices."""
-        variables, chosen = self._state.variables, dict(self._choices.chosen)
+        variables = self._state.variables
         # By the present paths, which may differ from those of a saved choice.
-        choices = Choices({**chosen, "matrix_axes": {}})
+        choices = Choices({**self._choices.chosen, "matrix_axes": {}})
         choices = choices.resolve(self, variables)
         return self._state.input_axes == _input_axes(choices, variables)
 

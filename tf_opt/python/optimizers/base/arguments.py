@@ -138,10 +138,11 @@ def standard(checks: Mapping[str, Check], name: str, value: Any) -> Any:
         value = list(value)
     if name in checks and isinstance(value, Mapping):
         value = dict(value)
-    if name in checks and isinstance(value, tf.Tensor) and value.shape == ():
-        is_number = value.dtype.is_floating or value.dtype.is_integer
-        if is_number and not tf.is_symbolic_tensor(value):
-            value = value.numpy().item()
+    is_array = isinstance(value, (tf.Tensor, np.ndarray)) and value.shape == ()
+    if name in checks and is_array and not tf.is_symbolic_tensor(value):
+        dtype = tf.as_dtype(value.dtype)
+        if dtype.is_floating or dtype.is_integer:
+            value = tf.convert_to_tensor(value).numpy().item()
     # As in Keras, 0, 1 and None are flags: a YAML file or a tuner has these.
     if checks.get(name) is validation.check_boolean and (
         value is None or (isinstance(value, Integral) and value in (0, 1))

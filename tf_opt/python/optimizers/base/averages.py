@@ -12,7 +12,6 @@ weights to train and their average.
 
 from __future__ import annotations
 
-import abc
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -31,8 +30,8 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.tensorflow_internals import inside_xla
 
 
-class Swap(abc.ABC):
-    """Variables and the slots that their averages are, or are computed from."""
+class Swap:
+    """Variables and their averages, which change places."""
 
     def __init__(self, state: OptimizerState) -> None:
         self._state = state
@@ -44,6 +43,9 @@ class Swap(abc.ABC):
         # What `swap_in` left in variables and slots. It takes no memory: while
         # nothing is assigned, tensors share the variables' buffers.
         self._left: list[list[tuple[Variable, tf.Tensor]]] = [[], []]
+        # While averages are swapped in, the variable with the narrower type
+        # holds a rounded value. Here are the exact values of such pairs.
+        self._exact: dict[int, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def swap_in(self) -> None:
         """Puts the averages in the variables' place."""
@@ -73,24 +75,6 @@ class Swap(abc.ABC):
         """
         variables, slots = map(_differ, self._left)
         return variables and not slots
-
-    @abc.abstractmethod
-    def _replace(self, index: int, variable: Variable, slot: Variable) -> None:
-        """Puts an average in a variable's place."""
-
-    @abc.abstractmethod
-    def _restore(self, index: int, variable: Variable, slot: Variable) -> None:
-        """Restores a variable."""
-
-
-class StoredSwap(Swap):
-    """Variables and their averages, which change places."""
-
-    def __init__(self, state: OptimizerState) -> None:
-        super().__init__(state)
-        # While averages are swapped in, the variable with the narrower type
-        # holds a rounded value. Here are the exact values of such pairs.
-        self._exact: dict[int, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def _replace(self, index: int, variable: Variable, slot: Variable) -> None:
         value = tf.convert_to_tensor(variable)
@@ -157,14 +141,10 @@ def _differ(left: Sequence[tuple[Variable, tf.Tensor]]) -> bool:
 def new_swap(
     optimizer: keras.optimizers.Optimizer, state: OptimizerState
 ) -> Swap:
-    """Returns a swap of the variables of an optimizer that has averages.
-
-    Raises:
-        RuntimeError: If they can't be computed.
-    """
+    """Returns a swap; raises a RuntimeError if there can be no averages."""
     name = state.spec.average_weight
     if not name:
-        return StoredSwap(state)
+        return Swap(state)
     weight = access.as_number(getattr(optimizer, name))
     if weight == 0:
         raise RuntimeError(

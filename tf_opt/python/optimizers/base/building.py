@@ -31,6 +31,8 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
 
 Variables = Sequence[keras.Variable]
+# Options that complex variables can't have.
+_ONLY_REAL = ("use_ema", "gradient_accumulation_steps", "state_dtype")
 
 
 class StateBuilder:
@@ -42,11 +44,7 @@ class StateBuilder:
         spec: RuleSpec,
         variables: Variables,
     ) -> None:
-        """Takes an optimizer, its rule and the model variables.
-
-        Raises:
-            ValueError: If there can't be such state for a variable.
-        """
+        """Takes an optimizer, its rule and the model variables; checks them."""
         self._optimizer = optimizer
         self._variables = variables
         self._full_spec = spec
@@ -66,13 +64,11 @@ class StateBuilder:
 
     def _check(self) -> None:
         optimizer = self._optimizer
-        has_state = self.spec.slots or any(
-            getattr(optimizer, name)
-            for name in (
-                "use_ema",
-                "gradient_accumulation_steps",
-                "master_weights",
-            )
+        has_state = (
+            self.spec.slots
+            or optimizer.use_ema
+            or optimizer.gradient_accumulation_steps
+            or optimizer.master_weights
         )
         for variable in self._variables:
             shape = tf.TensorShape(variable.shape)
@@ -84,11 +80,7 @@ class StateBuilder:
                 )
             if not tf.dtypes.as_dtype(variable.dtype).is_complex:
                 continue
-            for name in (
-                "use_ema",
-                "gradient_accumulation_steps",
-                "state_dtype",
-            ):
+            for name in _ONLY_REAL:
                 if value := getattr(optimizer, name):
                     raise ValueError(
                         f"`{name}` is not available for complex variables. "
@@ -126,11 +118,7 @@ class StateBuilder:
         input_axes: Sequence[int],
         catch_up: Sequence[bool],
     ) -> tuple[Form, ...]:
-        """Returns the form of the rule that updates each variable.
-
-        Raises:
-            ValueError: If rows of a matrix are to catch up.
-        """
+        """Returns the form of the rule that updates each variable."""
         if MATRIX not in self.spec.forms:
             return tuple(ROW_WISE if x else ELEMENTWISE for x in row_wise)
         forms = tuple(map(self.spec.form_of, self._variables))
@@ -148,12 +136,7 @@ class StateBuilder:
         return forms
 
     def slots(self, forms: Sequence[Form]) -> dict[str, PerVariable]:
-        """Adds the rule's slots; `forms` is as in `OptimizerState`.
-
-        Returns:
-            For each slot's name, its variables in the order of the model
-            variables; None for a variable without it.
-        """
+        """Adds the rule's slots; see `OptimizerState.built_slots`."""
         slots = self.spec.slots_of_forms
         added: dict[str, list[keras.Variable | None]] = {
             slot.name: [None] * len(forms) for slot in slots
@@ -229,11 +212,7 @@ class StateBuilder:
     def waiting_rows(
         self, catch_up: Sequence[bool]
     ) -> tuple[PerVariable, PerVariable]:
-        """Adds the state of rows that catch up; see `OptimizerState`.
-
-        Returns:
-            `since` and `coasting`, empty if no table catches up.
-        """
+        """Adds `since` and `coasting`, empty if no table catches up."""
         if not any(catch_up):
             return (), ()
         since: list[keras.Variable | None] = [None] * len(catch_up)

@@ -50,11 +50,7 @@ class Exclusions:
 
     @classmethod
     def load(cls, saved: Mapping[str, Sequence[str]]) -> Exclusions:
-        """Returns the exclusions of a configuration.
-
-        Raises:
-            ValueError: If `saved` has another form.
-        """
+        """Returns the exclusions of a configuration, if it has this form."""
         name = "exclude_from_weight_decay"
         require(
             isinstance(saved, Mapping) and {*saved} <= {"var_names", "paths"},
@@ -152,10 +148,7 @@ class Choices:
     ) -> Choices:
         """Returns the choices with values for an optimizer's variables.
 
-        Raises:
-            ValueError: If a regular expression is found in no variable's path,
-                a table is lazy in spite of `use_ema`, or a variable can't have
-                row-wise state.
+        Raises a ValueError if a choice doesn't fit them.
         """
         paths = list(map(path_of, variables))
         recognized = _recognized(paths, self.paths)
@@ -224,9 +217,6 @@ class Choices:
 
         Another build's form that this one doesn't know is ignored: regular
         expressions find the values.
-
-        Raises:
-            ValueError: If it isn't a dictionary.
         """
         require(
             isinstance(by_position, Mapping),

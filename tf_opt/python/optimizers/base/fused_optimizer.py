@@ -336,8 +336,7 @@ class FusedOptimizer(KerasStep):
     ) -> Flag:
         """Runs a step if it may, with the `gradient_scale` of `Settings.of`.
 
-        Returns:
-            Whether the step counts: False if it was skipped.
+        Returns whether the step counts: False if it was skipped.
         """
         grads = list(grads)
         if not grads or (trainable_variables is None and not self.built):

@@ -16,11 +16,7 @@ from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import LearningRate, Number, Variable
 from tf_opt.python.optimizers.base import arguments, representation, saving
 from tf_opt.python.optimizers.base.building import StateBuilder
-from tf_opt.python.optimizers.base.choices import (
-    OPTIONS,
-    Choices,
-    Exclusions,
-)
+from tf_opt.python.optimizers.base.choices import OPTIONS, Choices, Exclusions
 from tf_opt.python.optimizers.state import patterns, storage, table_modes
 from tf_opt.python.optimizers.state.optimizer_state import (
     OptimizerState,

@@ -8,16 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from tf_opt.python.dispatch import COMPOSED
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import STEP_HOOKS, Variable
 from tf_opt.python.optimizers.base.arguments import is_off
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
-from tf_opt.python.optimizers.step.frame import StepContext
+from tf_opt.python.optimizers.step.composed import Composed
+from tf_opt.python.optimizers.step.frame import (
+    BucketStep,
+    Factors,
+    Frame,
+    StepContext,
+    factors_of,
+)
+from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
-from tf_opt.python.optimizers.step.update_step import update_variable
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient, GradientLike
@@ -189,5 +198,19 @@ class KerasStep(KerasOptimizer):
         )
         self._plans.in_use |= others
         context = StepContext(rule, settings, state, plan)
+        (bucket,), (updated,) = plan.buckets, plan.variables
+        runs_op = bucket.runs_op
+        gradient = gradients.for_update(
+            gradient, updated, variable, sparse=bucket.sparse, for_op=runs_op
+        )
+        # Keras' step has applied the decay.
+        rates = factors_of(context, bucket).learning_rate
+        factors = Factors(learning_rate=rates, weight_decay=0.0)
         updates = access.as_number(self.iterations)
-        update_variable(context, gradient, variable, learning_rate, updates)
+        scalars = rule.scalars(learning_rate, updates)
+        step = BucketStep(bucket, [gradient], Frame(), factors, scalars)
+        with tf.control_dependencies(context.check_numbers()):
+            if runs_op:
+                launch(context, step)
+            else:
+                Composed(context).update(step)

@@ -71,11 +71,8 @@ def _readable(value: Any) -> str:
         if isinstance(value, keras.optimizers.schedules.LearningRateSchedule):
             cls = type(value)
             parameters = inspect.signature(cls.__init__).parameters
-            config = {
-                name: x
-                for name, x in value.get_config().items()
-                if name != "name"
-            }
+            config = {**value.get_config()}
+            config.pop("name", None)
             return _call(cls.__name__, parameters, config)
         return repr(value)
     except Exception:

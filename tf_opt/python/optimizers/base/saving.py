@@ -20,12 +20,9 @@ from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 
 
 def separate_keys(state: OptimizerState | None) -> dict[int, str]:
-    """Returns the keys of what Keras' optimizer doesn't have.
+    """Returns the keys of what Keras' optimizer doesn't have, by `id`.
 
     A key is a kind and a number; a store has all variables of a kind, or none.
-
-    Returns:
-        The key of each such variable, by the variable's `id`.
     """
     if state is None:
         return {}
@@ -71,9 +68,6 @@ def adapt(
         store doesn't have are zeros, as in an optimizer before its first step,
         and those that the optimizer doesn't have are left out. The store of a
         different optimizer keeps a wrong length, for Keras' error.
-
-    Raises:
-        ValueError: If only one of the two has row-wise state.
     """
     keys = _keys(variables, separate)
     values = {key: store[key] for key in store.keys()}

@@ -50,9 +50,6 @@ def input_axes(
     """Returns how many axes of each variable are inputs; 0: it is no matrix.
 
     `given` is what `matrix_axes` is for each variable, None without that.
-
-    Raises:
-        ValueError: If a variable doesn't have such axes.
     """
     return [
         _input_axes_of(x, given and given[i], given is None)

@@ -41,11 +41,7 @@ class Multipliers(tf.Module):
         self._traced_without: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
 
     def set(self, factors: Sequence[float] | None, count: int) -> None:
-        """Sets the factors of `count` variables; None sets all to 1.
-
-        Raises:
-            ValueError: If a step that was traced doesn't read them.
-        """
+        """Sets the factors of `count` variables; None sets all to 1."""
         if self.factors is not None:
             # A traced step may read this variable.
             self.factors.assign([1.0] * count if factors is None else factors)
@@ -113,11 +109,7 @@ class UnsavedState(tf.Module):
         return super()._trackable_children(save_type, **kwargs)
 
     def value(self, name: str, arguments: str) -> tf.Tensor:
-        """Returns a number that is kept if these arguments ask for it.
-
-        Raises:
-            UnknownValueError: If it isn't kept.
-        """
+        """Returns a number that is kept if these arguments ask for it."""
         variable = getattr(self, name)
         if variable is None:
             raise UnknownValueError(

@@ -108,11 +108,8 @@ def values_of(
 ) -> list[Value]:
     """Returns the value of each variable: that of the first match.
 
-    A variable whose path matches nothing gets the default.
-
-    Raises:
-        ValueError: If an expression is found in no variable's path, unless it
-            is for one whole path (`^...$`).
+    A variable whose path matches nothing gets the default. An expression that
+    is found in no path is a ValueError, unless it is for a whole path.
     """
     paths = [path_of(variable) for variable in variables]
 
@@ -147,10 +144,7 @@ def of_paths(
 ) -> dict[str, Value]:
     """Returns values by regular expressions for the variables' whole paths.
 
-    `name` is the argument that the variables come from.
-
-    Raises:
-        ValueError: If two variables have the same path.
+    Paths must differ. `name` is the argument that the variables come from.
     """
     found: dict[str, Value] = {}
     for variable, value in zip(variables, values, strict=True):

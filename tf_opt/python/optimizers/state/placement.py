@@ -144,11 +144,7 @@ def placement_of(
     strategy: _Strategy,
     variables: Sequence[keras.Variable],
 ) -> Placement:
-    """Returns the placement that the options ask for.
-
-    Raises:
-        ValueError: If it isn't possible under the strategy.
-    """
+    """Returns the placement that the options ask for, if it is possible."""
     name = type(strategy).__name__
     if shard_state:
         if not isinstance(strategy, tf.distribute.MirroredStrategy):

@@ -41,11 +41,7 @@ def state_dtype_of(variable: Variable, state_dtype: str | None) -> tf.DType:
 
 
 def standard_state_dtype(dtype: Any) -> str | None:
-    """Returns the name of the type given as `state_dtype`.
-
-    Raises:
-        ValueError: If state can't have this type.
-    """
+    """Returns the name of a type given as `state_dtype`, and checks it."""
     if dtype is None:
         return None
     try:
@@ -106,9 +102,8 @@ class Rounding:
 
 def has_master(variable: Variable) -> bool:
     """Returns whether `master_weights=True` makes a copy of this variable."""
-    return storage_rounding.is_16_bit(
-        variable.dtype
-    ) and not is_overwritten_by_gradient(variable)
+    is_16_bit = storage_rounding.is_16_bit(variable.dtype)
+    return is_16_bit and not is_overwritten_by_gradient(variable)
 
 
 class Weight:
@@ -138,15 +133,14 @@ class Weight:
         self._rows = rows
         self.stored = self.value = access.read_rows(self._variable, rows)
         if self._master is not None:
-            self._stored_master = access.read_rows(self._master, rows)
-            rounded = storage_rounding.to_nearest(
-                self._stored_master, self.stored.dtype
-            )
+            master = access.read_rows(self._master, rows)
+            rounded = storage_rounding.to_nearest(master, self.stored.dtype)
             self.value = tf.where(
                 storage_rounding.is_same(rounded, self.stored),
-                self._stored_master,
-                tf.cast(self.stored, self._stored_master.dtype),
+                master,
+                tf.cast(self.stored, master.dtype),
             )
+            self._stored_master = master
 
     def write(
         self,

@@ -85,12 +85,7 @@ def without_lazy(lazy_mode: LazyMode) -> LazyMode:
 def modes_of(
     lazy_mode: LazyMode, variables: Sequence[Variable]
 ) -> tuple[Mode, ...]:
-    """Returns the mode that `lazy_mode` gives each variable.
-
-    Raises:
-        ValueError: If an expression is found in no variable's path, unless it
-            is for one whole path (`^...$`).
-    """
+    """Returns each variable's mode, or raises as `patterns.values_of` does."""
     if _is_mode(lazy_mode):
         return (lazy_mode,) * len(variables)
     if not isinstance(lazy_mode, Mapping):
@@ -115,11 +110,7 @@ def which_catch_up(
     variables: Sequence[Variable],
     modes: Sequence[Mode],
 ) -> list[bool]:
-    """Returns for each variable, given its mode, whether its rows catch up.
-
-    Raises:
-        ValueError: If one can't catch up.
-    """
+    """Returns which variables' rows catch up; raises if one's can't."""
     found = [
         mode == CATCH_UP
         # Patterns are for tables. Without, there may be any variables.
@@ -175,12 +166,7 @@ def check_row_wise(name: str, row_wise: Any) -> bool | list[str]:
 def which_are_row_wise(
     row_wise: bool | list[str], variables: Sequence[Variable]
 ) -> list[bool]:
-    """Returns for each variable whether its state has one number a row.
-
-    Raises:
-        ValueError: If one can't have such state, or an expression is found in
-            no variable's path, unless it is for one whole path (`^...$`).
-    """
+    """Returns for which variables state has one number a row; checks them."""
     if isinstance(row_wise, bool):
         found = [row_wise and patterns.is_embedding(x) for x in variables]
     else:

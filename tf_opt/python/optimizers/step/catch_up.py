@@ -33,8 +33,7 @@ def catch_up(
 ) -> list[tf.Operation]:
     """Lets rows catch up, or all rows of the tables if `rows` is None.
 
-    Returns:
-        In a graph, the ops that do it.
+    In a graph it returns the ops that do it.
     """
     rule, settings, state, _ = context
     rule.spec.check_coasts(rule.hyperparameters, settings.weight_decay)

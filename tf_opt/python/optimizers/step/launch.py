@@ -39,10 +39,8 @@ def launch(
 ) -> tf.Operation | None:
     """Updates a bucket's variables and slots by the custom op.
 
-    The `accumulated_rows` of each table are updated as well.
-
-    Returns:
-        In a graph, the op.
+    The `accumulated_rows` of each table are updated as well. In a graph it
+    returns the op.
     """
     bucket, grads, frame, factors, scalars = step
     rule = context.rule_of(bucket)
@@ -134,10 +132,8 @@ def run_quickly(
     """Runs a whole step, if one launch does all of it.
 
     The context has a kept plan of a step without sparse gradients. Gradients
-    and variables are those that the user gave.
-
-    Returns:
-        Whether it ran; if not, nothing was written.
+    and variables are those that the user gave. Returns whether it ran; if not,
+    nothing was written.
     """
     rule, settings, state, plan = context
     if not (

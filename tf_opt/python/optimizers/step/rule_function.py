@@ -101,13 +101,14 @@ class KeptRule:
         in_place: bool,
     ) -> Callable[..., Sequence[tf.Tensor]]:
         is_known = isinstance(weight_decay, (int, float))
-        spec, rank, shape = self._spec, None, operands[1].shape
-        if spec.stacks:
-            spec, rank = spec.for_shape(shape), len(shape)
+        modes, rank, shape = self._modes, None, operands[1].shape
+        if self._spec.layout_of is not None:
+            modes += (("layout", self._spec.layout_of(shape)),)
+            rank = len(shape)
         return _function(
-            spec.bind,
+            self._spec.bind,
             self._names,
-            self._modes,
+            modes,
             not is_known or weight_decay != 0,
             tuple(operand.dtype for operand in operands),
             rank,

@@ -139,15 +139,9 @@ class UpdateRule:
         if begins is False:
             return []
         updated = set(map(state.index_of, variables))
-        return [
-            (
-                slot,
-                choose(
-                    begins,
-                    tf.cast(Weight(state, index).value, slot.dtype),
-                    slot,
-                ),
-            )
-            for index, slot in enumerate(state.slots[self.spec.average])
-            if slot is not None and index not in updated
-        ]
+        found = []
+        for index, slot in enumerate(state.slots[self.spec.average]):
+            if slot is not None and index not in updated:
+                value = tf.cast(Weight(state, index).value, slot.dtype)
+                found.append((slot, choose(begins, value, slot)))
+        return found

@@ -79,21 +79,14 @@ class WaitingTable:
         def changes(values: tf.Tensor) -> Flag:
             return both(enabled, arithmetic.of_rows(waits, values))
 
-        weight.write(
-            value,
-            changes(value),
-            self._rounding,
-            stream=COASTING + VARIABLE,
-        )
+        stream = COASTING + VARIABLE
+        weight.write(value, changes(value), self._rounding, stream=stream)
         for k, (slot, before, after) in enumerate(
             zip(self._slots, old, new, strict=True)
         ):
+            stream = COASTING + FIRST_SLOT + k
             rounded = self._rounding(
-                self._index,
-                COASTING + FIRST_SLOT + k,
-                after,
-                before.dtype,
-                rows,
+                self._index, stream, after, before.dtype, rows
             )
             new_slot = choose(changes(before), rounded, before)
             access.write_rows(slot, rows, new_slot)

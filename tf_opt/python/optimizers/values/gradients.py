@@ -147,10 +147,6 @@ def for_update(
     It is broadcast, as in Keras. Errors name the `user_variable`; `variable` is
     what the step updates. Slices stay slices if `sparse` is true. The custom op
     checks the shape itself (`for_op`).
-
-    Raises:
-        ValueError: If the gradient's shape doesn't broadcast to the variable's,
-            or slices aren't rows of the variable, or it is complex.
     """
     shape = variable.shape
     if isinstance(gradient, tf.IndexedSlices) and variable.dtype.is_complex:

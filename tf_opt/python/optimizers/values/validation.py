@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional.checks import require
-from tf_opt.python.functional.rule_spec import ANY, NON_NEGATIVE, Number, Range
+from tf_opt.python.functional.rule_spec import (
+    ANY,
+    FRACTION,
+    GREATER_THAN_0,
+    NON_NEGATIVE,
+    Number,
+    Range,
+)
 from tf_opt.python.keras_internals import Variable, is_overwritten_by_gradient
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import (
@@ -24,9 +31,8 @@ from tf_opt.python.tensorflow_internals import inside_xla
 
 def _is_number(value: Any) -> bool:
     """Whether a value is a real number; bools aren't."""
-    return isinstance(
-        value, (int, float, np.integer, np.floating)
-    ) and not isinstance(value, bool)
+    types = (int, float, np.integer, np.floating)
+    return isinstance(value, types) and not isinstance(value, bool)
 
 
 def _is_integer(value: Any) -> bool:
@@ -56,7 +62,7 @@ def check_none_is_overwritten(variables: Sequence[Variable]) -> None:
 
 
 def check_number(name: str, value: Any, number: Number) -> None:
-    """Raises unless `value` is a rule's number, finite unless it may not be.
+    """Raises unless `value` is such a number, finite unless it may not be.
 
     It may be a scalar variable, which each step reads; here its value counts.
     """
@@ -65,20 +71,30 @@ def check_number(name: str, value: Any, number: Number) -> None:
     if number.is_static:
         check_positive_integer(name, value)
         return
-    text = (
-        "a number" if number.range == ANY else f"a number {number.range.text}"
+    known = value
+    if isinstance(value, (*get_args(Variable), tf.Tensor)):
+        dtype = tf.as_dtype(value.dtype)
+        if tuple(value.shape) != () or not (
+            dtype.is_floating or dtype.is_integer
+        ):
+            known = None
+        elif tf.executing_eagerly():
+            # A strategy's variable isn't a number itself.
+            known = float(tf.convert_to_tensor(value))
+        else:
+            # It isn't known while a step is traced.
+            return
+    is_right = (
+        _is_number(known)
+        and number.range.has(_plain(known))
+        and (number.may_be_infinite or math.isfinite(known))
     )
-    allowed = f"{text} or a scalar variable"
-    is_known = _is_number(value) or isinstance(value, Variable)
-    require(is_known, name, value, allowed)
-    _check_real(
-        name,
-        value,
-        is_right=lambda x: (
-            number.range.has(x) and (number.may_be_infinite or math.isfinite(x))
-        ),
-        allowed=allowed,
-    )
+    allowed = "a number or scalar variable"
+    if number.range != ANY:
+        allowed += f" {number.range.text}"
+    if number.may_be_none:
+        allowed += ", or None"
+    require(is_right, name, value, allowed)
 
 
 def check_fixed_number(name: str, value: float, range_: Range) -> None:
@@ -88,8 +104,8 @@ def check_fixed_number(name: str, value: float, range_: Range) -> None:
     require(is_right, name, value, f"a number {range_.text}")
 
 
-_NOT_NEGATIVE = (
-    " >= 0 (`maximize=True` ascends), a `LearningRateSchedule` or a callable"
+_LEARNING_RATE = Range(
+    ">= 0 (`maximize=True` ascends), a `LearningRateSchedule` or a callable", 0
 )
 
 
@@ -99,12 +115,8 @@ def check_learning_rate(learning_rate: Any) -> None:
     is_right = callable(learning_rate) or (
         isinstance(learning_rate, float) and 0 <= learning_rate < math.inf
     )
-    require(
-        is_right,
-        "learning_rate",
-        learning_rate,
-        f"a float{_NOT_NEGATIVE}",
-    )
+    allowed = f"a float {_LEARNING_RATE.text}"
+    require(is_right, "learning_rate", learning_rate, allowed)
 
 
 def check_assigned_learning_rate(name: str, value: Any) -> None:
@@ -113,16 +125,27 @@ def check_assigned_learning_rate(name: str, value: Any) -> None:
     That may be a number of any type, unlike in the constructor.
     """
     if not callable(value):
-        _check_real(
-            name,
-            value,
-            is_right=lambda x: 0 <= x < math.inf,
-            allowed=f"a number{_NOT_NEGATIVE}",
-        )
+        check_number(name, value, Number(name, _LEARNING_RATE))
 
 
 check_weight_decay = functools.partial(
     check_number, number=Number("weight_decay", NON_NEGATIVE, may_be_none=True)
+)
+check_clip_bound = functools.partial(
+    check_number,
+    number=Number(
+        "bound",
+        Range("(<= 0 and infinity don't clip)"),
+        may_be_infinite=True,
+        may_be_none=True,
+    ),
+)
+check_loss_scale = functools.partial(
+    check_number,
+    number=Number("loss_scale_factor", GREATER_THAN_0, may_be_none=True),
+)
+check_ema_momentum = functools.partial(
+    check_number, number=Number("ema_momentum", FRACTION)
 )
 
 
@@ -134,59 +157,6 @@ def check_positive_integer(name: str, value: int) -> None:
 def check_boolean(name: str, value: bool) -> None:
     """Raises unless `value` is True or False."""
     require(isinstance(value, bool), name, value, "True or False")
-
-
-def _check_real(
-    name: str,
-    value: Any,
-    *,
-    is_right: Callable[[Any], bool],
-    allowed: str,
-    may_be_none: bool = False,
-) -> None:
-    """Raises unless `value` is an allowed number, or may be one later.
-
-    The number may be that of an array, a tensor or a variable. `allowed`
-    describes what `is_right` accepts, for the error.
-    """
-    if value is None and may_be_none:
-        return
-    number = value
-    # While a step is traced, numbers of variables and tensors aren't known.
-    if isinstance(value, (*get_args(Variable), tf.Tensor, np.ndarray)):
-        dtype = tf.as_dtype(value.dtype)
-        if tuple(value.shape) != () or not (
-            dtype.is_floating or dtype.is_integer
-        ):
-            number = None
-        elif isinstance(value, np.ndarray):
-            number = float(value)
-        elif tf.executing_eagerly():
-            # A strategy's variable isn't a number itself.
-            number = float(tf.convert_to_tensor(value))
-        else:
-            return
-    is_right_now = _is_number(number) and is_right(_plain(number))
-    require(is_right_now, name, value, allowed)
-
-
-check_clip_bound = functools.partial(
-    _check_real,
-    is_right=lambda number: not math.isnan(number),
-    allowed="a number (<= 0 and infinity don't clip) or None",
-    may_be_none=True,
-)
-check_loss_scale = functools.partial(
-    _check_real,
-    is_right=lambda number: 0 < number < math.inf,
-    allowed="a number > 0 or None",
-    may_be_none=True,
-)
-check_ema_momentum = functools.partial(
-    _check_real,
-    is_right=lambda number: 0 <= number <= 1,
-    allowed="a number in [0, 1]",
-)
 
 
 def check_count(name: str, value: Any, least: int) -> None:

@@ -33,8 +33,7 @@ def check_variables(
         if not isinstance(variable, Variable):
             raise TypeError(
                 f"`{name}` must be variables. Received: {name}[{i}]="
-                f"{variable!r} "
-                f"({type(variable).__name__})"
+                f"{variable!r} ({type(variable).__name__})"
             )
 
 
