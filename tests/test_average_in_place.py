@@ -256,6 +256,21 @@ def test_fit_goes_on_from_what_callbacks_saved(callback, how, tmp_path):
     assert_same(state(model), state(through))
 
 
+def test_a_fit_after_an_interrupted_one_knows_that_no_step_ran():
+    class Fails(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            raise KeyboardInterrupt
+
+    model = compiled(MAKES["Adam"]())
+    # Inside XLA, steps raise no errors.
+    model.compile(model.optimizer, "mse", jit_compile=True)
+    swap = tf_opt.callbacks.SwapAveragedWeights()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y, callbacks=[swap, Fails()], **FIT)
+    with pytest.raises(RuntimeError, match="No step ran"):
+        model.fit(X, Y, **FIT)
+
+
 def test_a_file_loaded_meanwhile_brings_its_own_average(tmp_path):
     model, other = (trained(MAKES["AveragedSGD"]()) for _ in range(2))
     step(other)

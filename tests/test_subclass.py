@@ -351,6 +351,48 @@ def test_wide_sums_of_16_bit_gradients():
     assert variable.numpy().tolist() == [0.5, 1.0]
 
 
+def test_narrow_variables_take_their_wide_averages():
+    options = {"use_ema": True, "ema_overwrite_frequency": 2}
+    results = []
+    for cls in tf_opt.SGD, same(tf_opt.SGD):
+        variable = keras.Variable([1.0, 2.0], dtype="bfloat16")
+        optimizer = cls(0.25, ema_momentum=0.5, **options)
+        for _ in range(3):
+            optimizer.apply([tf.ones(2, tf.bfloat16)], [variable])
+        results.append(variable.numpy().tolist())
+    assert results[0] == results[1]
+
+
+def test_what_overwrites_with_averages_is_used_at_the_end_of_fit():
+    results = []
+    for make in COUNTERPARTS["SGD"]:
+        optimizer = make(use_ema=True)
+        optimizer._overwrite_model_variables_with_average_value = (
+            lambda variables: [x.assign(2 * x) for x in variables]
+        )
+        variable = keras.Variable([1.0, 2.0])
+        optimizer.apply([tf.ones(2)], [variable])
+        optimizer.finalize_variable_values([variable])
+        results.append(variable.numpy())
+    assert_close(*results, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["Adam", "Adagrad", "RMSprop", "Ftrl"])
+def test_what_creates_slots_is_used(name):
+    def override(cls: type) -> type:
+        def add(self, variable, name=None, initializer="zeros"):
+            return cls.add_variable_from_reference(self, variable, name, "ones")
+
+        return type("Ones", (cls,), {"add_variable_from_reference": add})
+
+    results = []
+    for make in COUNTERPARTS[name]:
+        made = make()
+        cls = override(type(made))
+        results.append(train(cls.from_config(made.get_config()), "eager"))
+    assert_close(*results, rtol=1e-5)
+
+
 def test_a_function_put_in_its_place_is_used():
     variable, seen = keras.Variable([1.0]), []
     optimizer = tf_opt.Adam(0.1)

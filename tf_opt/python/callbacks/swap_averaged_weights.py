@@ -102,8 +102,12 @@ class SwapAveragedWeights(keras.callbacks.Callback):
                 optimizer.swap_out_average()
 
     def _leaves_average(self, leaves: bool) -> None:
+        # Each `fit` has its own, and this one may be interrupted.
+        history = getattr(self.model, "history", None)
         for optimizer in self._optimizers():
-            optimizer._is_swapped_after_fit = leaves
+            optimizer._is_swapped_after_fit = lambda: (
+                leaves and getattr(self.model, "history", None) is history
+            )
 
     def set_model(self, model: keras.Model) -> None:
         """Sets the model; `fit` doesn't call this again for its validation."""

@@ -175,11 +175,14 @@ class StateBuilder:
             value = getattr(optimizer, slot.first)
             return tf.fill(shape, arithmetic.as_slot(value, dtype))
 
-        return self.add(
+        add = functools.partial(self.add, shape=shape, dtype=dtype)
+        usual = tuple(variable.shape), arithmetic.slot_dtype(variable.dtype)
+        if (shape, dtype) == usual:
+            # A subclass may override this method, as in Keras.
+            add = optimizer.add_variable_from_reference
+        return add(
             variable,
-            slot.keras_name or slot.name,
-            shape=shape,
-            dtype=dtype,
+            name=slot.keras_name or slot.name,
             initializer=first if slot.first or starts else "zeros",
         )
 

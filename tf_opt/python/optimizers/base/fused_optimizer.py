@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -36,7 +36,7 @@ class FusedOptimizer(KerasStep):
     _swap: Swap | None = None
     _is_copied = False
     # Set by a callback that leaves the average in place after `fit`.
-    _is_swapped_after_fit = False
+    _is_swapped_after_fit: Callable[[], bool] = bool
 
     def _context(self) -> StepContext:
         return StepContext(self._rule(), self._settings(), self._state)
@@ -179,7 +179,7 @@ class FusedOptimizer(KerasStep):
             self._bring_up_to_date()
         weight = self._spec.average_weight
         if self.average_is_swapped_in:
-            if not self._is_swapped_after_fit:
+            if not self._is_swapped_after_fit():
                 # Inside XLA the steps raised no error.
                 raise RuntimeError(
                     "No step ran, because the average is in the variables' "
@@ -187,8 +187,8 @@ class FusedOptimizer(KerasStep):
                     "`tf_opt.callbacks.SwapAveragedWeights()` to `fit`."
                 )
         elif self.use_ema:
-            averages.overwrite_variables(self._state, var_list)
-        elif weight and not self._is_swapped_after_fit:
+            self._overwrite_model_variables_with_average_value(var_list)
+        elif weight and not self._is_swapped_after_fit():
             if getattr(self, weight) != 0:
                 warnings.warn(
                     f"The model has the weights of {type(self).__name__}'s "
@@ -197,7 +197,7 @@ class FusedOptimizer(KerasStep):
                     "`fit`, or call `optimizer.swap_in_average()`.",
                     stacklevel=3,
                 )
-        self._is_swapped_after_fit = False
+        self._is_swapped_after_fit = bool
 
     # ---- Rows that catch up. ----
 

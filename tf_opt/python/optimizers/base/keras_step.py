@@ -14,6 +14,7 @@ from tf_opt.python.dispatch import COMPOSED
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import STEP_HOOKS, Variable
+from tf_opt.python.optimizers.base import averages
 from tf_opt.python.optimizers.base.arguments import is_off
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.step.composed import Composed
@@ -160,6 +161,11 @@ class KerasStep(KerasOptimizer):
 
     def _use_weight_decay(self, variable: Variable) -> bool:
         return not self._state.excluded[self._get_variable_index(variable)]
+
+    def _overwrite_model_variables_with_average_value(
+        self, trainable_variables: Sequence[Variable]
+    ) -> None:
+        averages.overwrite_variables(self._state, trainable_variables)
 
     def update_step(
         self,
