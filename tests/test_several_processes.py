@@ -79,3 +79,37 @@ def test_killed_training_goes_on_from_its_last_checkpoint(tmp_path):
     expected = np.load(tmp_path / "undisturbed/final.npz")
     for key in expected:
         np.testing.assert_array_equal(found[key], expected[key], err_msg=key)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "tasks"),
+    [
+        ("mirrored", {"worker": 2}),
+        # With two workers, which wait for no one, no run is like another.
+        ("on_servers", {"chief": 1, "worker": 1, "ps": 2}),
+    ],
+)
+def test_fit_of_keras_2_equals_its_own_optimizer(strategy, tasks, tmp_path):
+    tf_keras = pytest.importorskip("tf_keras")
+    keras2 = pytest.importorskip("processes.keras2")
+    work = getattr(keras2, strategy)
+    with job.start(work, tasks, tmp_path, tmp_path) as processes:
+        processes.wait("worker_0" if "chief" not in tasks else "chief_0")
+    names = ("tf_keras", "tf_opt.keras2")
+    expected, found = (np.load(tmp_path / f"{x}_0.npz") for x in names)
+    for key in expected:
+        np.testing.assert_allclose(found[key], expected[key], 1e-5, 1e-5)
+    if strategy == "mirrored":
+        return
+    # One process restores what two servers have written.
+    results = []
+    for name in names:
+        for library in (tf_keras, keras2.tfo):
+            model = keras2.train(keras2.make(library))
+            parts = {"model": model, "optimizer": model.optimizer}
+            status = tf.train.Checkpoint(**parts).read(str(tmp_path / name))
+            status.assert_consumed()
+            results.append([x.numpy() for x in model.optimizer.variables])
+    for result in results[1:]:
+        for x, y in zip(results[0], result, strict=True):
+            np.testing.assert_allclose(x, y, 1e-5, 1e-5)

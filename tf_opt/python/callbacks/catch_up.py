@@ -59,6 +59,9 @@ class CatchUp(keras.callbacks.Callback):
     ['loss', 'val_loss']
     """
 
+    # The layer that reads tables.
+    _embedding_class: type = keras.layers.Embedding
+
     def __init__(self, every_n_batches: int | None = None) -> None:
         super().__init__()
         if every_n_batches is not None:
@@ -75,6 +78,7 @@ class CatchUp(keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         """Makes training steps let rows catch up before they read them."""
         _install(self.model)
+        _install_in_layers(self._embedding_class)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Lets all rows catch up every `every_n_batches` batches."""
@@ -112,6 +116,7 @@ def _optimizers_of(model: keras.Model) -> list[FusedOptimizer]:
         for attribute in vars(model).values()
         for element in _elements_of(attribute)
         if isinstance(element, keras.optimizers.Optimizer)
+        or hasattr(element, "inner_optimizer")
         for optimizer in keras_internals.unwrapped(element)
         if isinstance(optimizer, FusedOptimizer)
         and CATCH_UP in _elements_of(optimizer.lazy_mode)
@@ -145,22 +150,21 @@ def _install(model: keras.Model) -> None:
     model.train_step = up_to_date
     # An earlier `fit` may have traced the method.
     model.make_train_function(force=True)
-    _install_in_layers()
 
 
-def _install_in_layers() -> None:
+def _install_in_layers(embedding_class: Any) -> None:
     """Makes Keras' `Embedding.call` let rows catch up in these steps.
 
     It is the class's method, because subclasses may compute the ids that they
     pass on to it. Outside of such a step it does what it did before.
     """
-    call = keras.layers.Embedding.call
+    call = embedding_class.call
     if hasattr(call, "reads_up_to_date"):
         return
 
     @functools.wraps(call)
     def up_to_date(
-        layer: keras.layers.Embedding,
+        layer: Any,
         inputs: Any,
         *arguments: Any,
         **options: Any,
@@ -174,7 +178,7 @@ def _install_in_layers() -> None:
         return call(layer, inputs, *arguments, **options)
 
     up_to_date.reads_up_to_date = True
-    keras.layers.Embedding.call = up_to_date
+    embedding_class.call = up_to_date
 
 
 def _rows_read(table: keras.Variable, inputs: Any) -> tf.Tensor:

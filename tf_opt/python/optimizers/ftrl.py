@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 from typing_extensions import Unpack
 
 from tf_opt.python.dispatch import COMPOSED, CUSTOM_OP
 from tf_opt.python.functional import ftrl_rule
-from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import require
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import LearningRate, Number
@@ -83,8 +84,8 @@ class Ftrl(FusedOptimizer):
         **common: Unpack[CommonArguments],
     ) -> None: ...
 
-    def _settings(self, gradient_scale: Scalar | None = None) -> Settings:
-        settings = super()._settings(gradient_scale)
+    def _settings(self, *arguments: Any, **options: Any) -> Settings:
+        settings = super()._settings(*arguments, **options)
         power = self.learning_rate_power
         if is_known(power, -0.5):
             return settings

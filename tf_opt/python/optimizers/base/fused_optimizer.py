@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_opt.python import keras_internals
-from tf_opt.python.functional.arithmetic import Flag, Scalar, cond
+from tf_opt.python.functional.arithmetic import Flag, cond
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import averages
 from tf_opt.python.optimizers.base.averages import Swap
@@ -332,9 +332,9 @@ class FusedOptimizer(KerasStep):
         trainable_variables: Sequence[Variable] | None,
         *,
         may_step: Flag,
-        gradient_scale: Scalar | None = None,
+        **how: Any,
     ) -> Flag:
-        """Runs a step if it may, with the `gradient_scale` of `Settings.of`.
+        """Runs a step if it may; `how` are arguments of `Settings.of`.
 
         Returns whether the step counts: False if it was skipped.
         """
@@ -349,7 +349,7 @@ class FusedOptimizer(KerasStep):
             if trainable_variables is None
             else trainable_variables
         )
-        settings = self._settings(gradient_scale)
+        settings = self._settings(**how)
         plan = None
         if access.eager_without_strategy():
             plan = self._plans.find(variables, settings.implementation)

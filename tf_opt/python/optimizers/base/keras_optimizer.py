@@ -60,6 +60,9 @@ class KerasOptimizer(keras.optimizers.Optimizer):
     _own_checks: Mapping[str, arguments.Check] = {}
     _if_left_out: Mapping[str, str] = {}
 
+    # Where Keras' averages begin (`Settings.begins_averages`).
+    _begins_averages = True
+
     implementation: Implementation
     # The variables that a step reads and writes; None before `build`.
     _state: OptimizerState | None = None

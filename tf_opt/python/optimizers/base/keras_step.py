@@ -72,9 +72,9 @@ class KerasStep(KerasOptimizer):
             self._state.shared,
         )
 
-    def _settings(self, gradient_scale: Scalar | None = None) -> Settings:
+    def _settings(self, *arguments: Any, **options: Any) -> Settings:
         """Returns the options of the next step; see `Settings.of`."""
-        return Settings.of(self, gradient_scale)
+        return Settings.of(self, *arguments, **options)
 
     def _overridden(self) -> list[str]:
         """Returns the names of what Keras' step calls that aren't tf_opt's."""

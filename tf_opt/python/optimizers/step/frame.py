@@ -136,7 +136,7 @@ def frame_of(
         count = update_count(settings, context.state)
         momentum = access.as_number(settings.ema_momentum)
         # In the first step an average becomes the variable.
-        begins = equal(count, 0)
+        begins = settings.begins_averages and equal(count, 0)
         if not isinstance(settings.ema_momentum, (int, float)):
             # The op refuses a variable's wrong value.
             begins = both(begins, FRACTION.has(momentum))

@@ -123,7 +123,7 @@ def accumulates_in_replicas(settings: Settings, state: OptimizerState) -> bool:
     """Returns whether each of several replicas accumulates, without the op."""
     return (
         settings.accumulates
-        and access.in_several_replicas()
+        and settings.sums_replicas
         and not state.working_copies
     )
 

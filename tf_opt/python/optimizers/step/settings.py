@@ -28,6 +28,9 @@ class Settings(NamedTuple):
             `global_clipnorm`. Infinity: the bound is a variable that doesn't
             clip at the moment.
         gradient_scale: The factor of the gradients.
+        sums_replicas: Whether gradients are summed over replicas.
+        begins_averages: Whether an average begins as the variable after the
+            first update, not before it.
         micro_steps: The number of steps whose gradients one update sums.
     """
 
@@ -41,6 +44,8 @@ class Settings(NamedTuple):
     ema_momentum: Scalar
     ema_overwrite_frequency: int | None
     gradient_scale: Scalar
+    sums_replicas: bool
+    begins_averages: bool
     micro_steps: int
     skip_nonfinite: bool
     track_gradient_norm: bool
@@ -54,12 +59,15 @@ class Settings(NamedTuple):
         cls,
         optimizer: keras.optimizers.Optimizer,
         gradient_scale: Scalar | None = None,
+        *,
+        are_summed: bool = False,
     ) -> Settings:
         """Reads an optimizer's options for its next step.
 
         `gradient_scale` is the factor of the gradients of a loss that a
         `LossScaleOptimizer` has scaled; None: there is no such optimizer. With
-        it, a step is skipped if a gradient isn't finite.
+        it, a step is skipped if a gradient isn't finite. `are_summed` tells
+        whether the gradients are sums over the replicas already.
         """
         is_scaled = gradient_scale is not None
         if not is_scaled:
@@ -75,6 +83,8 @@ class Settings(NamedTuple):
             ema_momentum=optimizer.ema_momentum,
             ema_overwrite_frequency=optimizer.ema_overwrite_frequency,
             gradient_scale=gradient_scale,
+            sums_replicas=access.in_several_replicas() and not are_summed,
+            begins_averages=optimizer._begins_averages,
             micro_steps=optimizer.gradient_accumulation_steps or 1,
             skip_nonfinite=optimizer.skip_nonfinite or is_scaled,
             track_gradient_norm=optimizer.track_gradient_norm,

@@ -90,7 +90,7 @@ class Step:
         if self._accumulates_in_replicas:
             enabled = self._run_in_replicas(grads)
         else:
-            if access.in_several_replicas():
+            if settings.sums_replicas:
                 grads = replicas.sum_gradients(plan, grads)
             update = frames.is_update(settings, state)
             enabled = self._update(self._context, grads, update, self._may_step)

@@ -59,8 +59,10 @@ def with_sums(
             moved.append(_moved(local[own[0]], copy))
         return do(moved)
 
+    if context.settings.sums_replicas:
+        grads = replicas.sum_gradients(plan, grads)
     return tf.distribute.get_replica_context().merge_call(
-        with_sums_of, args=tuple(replicas.sum_gradients(plan, grads))
+        with_sums_of, args=tuple(grads)
     )
 
 

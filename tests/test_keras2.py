@@ -1,0 +1,289 @@
+"""Optimizers of Keras 2 beside those of tf_keras."""
+
+import inspect
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+tf_keras = pytest.importorskip("tf_keras")
+tfo = pytest.importorskip("tf_opt.keras2")
+
+# The classes of tf_keras, with arguments that ask for all of the state.
+CLASSES = {
+    "Adadelta": {},
+    "Adafactor": {},
+    "Adagrad": {},
+    "Adam": {"amsgrad": True},
+    "AdamW": {},
+    "Adamax": {},
+    "Ftrl": {"l1_regularization_strength": 0.01},
+    "Lion": {},
+    "RMSprop": {"centered": True, "momentum": 0.5},
+    "SGD": {"momentum": 0.5, "nesterov": True},
+}
+OPTIONS = {
+    "use_ema": True,
+    "ema_momentum": 0.5,
+    "ema_overwrite_frequency": 3,
+    "weight_decay": 0.1,
+    "global_clipnorm": 0.5,
+}
+# No id is twice in a batch of one: tf_keras clips before it adds them up.
+IDS = np.array([[0, 5, 7], [3, 2, 1], [8, 9, 10], [11, 0, 2], [7, 1, 3]])
+TARGETS = np.linspace(-1, 1, 5, dtype="float32")[:, None]
+# tf_keras rounds 1 - beta_2**step to float32.
+TOLERANCE = 1e-5
+
+
+def model_with(optimizer, **options):
+    """Returns a compiled model with an embedding."""
+    tf_keras.utils.set_random_seed(1)
+    layers = [
+        tf_keras.layers.Embedding(12, 4, input_length=3),
+        tf_keras.layers.Flatten(),
+        tf_keras.layers.Dense(1),
+    ]
+    model = tf_keras.Sequential(layers)
+    model.build((None, 3))
+    model.compile(optimizer, "mse", **options)
+    return model
+
+
+def train(model, epochs=2, **options):
+    model.fit(IDS, TARGETS, 1, epochs, shuffle=False, verbose=0, **options)
+    return model
+
+
+def both(name, rate=0.05, **options):
+    """Returns tf_keras' optimizer and ours with the same arguments."""
+    cls = getattr(tf_keras.optimizers, name)
+    theirs = cls(rate, **(CLASSES.get(name, {}) | options))
+    return theirs, tfo.from_tf_keras(theirs)
+
+
+def assert_equal(expected, model, tolerance=TOLERANCE):
+    """Compares models, and their optimizers' variables if both have them."""
+    values = [expected.get_weights(), model.get_weights()]
+    if type(expected.optimizer).__name__ != "Adafactor":
+        for found, each in zip(values, (expected, model), strict=True):
+            found += [x.numpy() for x in each.optimizer.variables]
+    for x, y in zip(*values, strict=True):
+        np.testing.assert_allclose(y, x, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_fit_equals_keras(name):
+    assert_equal(*(train(model_with(x)) for x in both(name, **OPTIONS)))
+
+
+def test_every_optimizer_trains():
+    classes = {
+        name
+        for name, x in vars(tf_opt).items()
+        if inspect.isclass(x) and issubclass(x, tf_opt.Adam.__mro__[1])
+    }
+    assert classes < set(tfo.__all__)
+    for name in sorted(classes):
+        cls = getattr(tfo, name)
+        assert issubclass(cls, tf_keras.optimizers.Optimizer)
+        given = {"batch_num": 5} if name == "ASGD" else {}
+        model = model_with(cls(0.01, **given))
+        before = model.get_weights()
+        train(model)
+        assert not np.array_equal(model.get_weights()[0], before[0])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        x
+        if x in ("Adafactor", "Adam")
+        else pytest.param(x, marks=pytest.mark.slow)
+        for x in CLASSES
+    ],
+)
+def test_state_converts_both_ways(name):
+    theirs, _ = both(name, use_ema=True)
+    theirs.exclude_from_weight_decay(var_names=["bias"])
+    model = train(model_with(theirs))
+    weights, ours = model.get_weights(), tfo.from_tf_keras(theirs)
+    train(train(model))
+    expected = model.get_weights()
+    model.set_weights(weights)
+    model.compile(ours, "mse")
+    train(model)
+    model.compile(tfo.to_tf_keras(ours), "mse")
+    train(model)
+    for x, y in zip(expected, model.get_weights(), strict=True):
+        np.testing.assert_allclose(y, x, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+FORMATS = {
+    "keras": "{}.keras",
+    "h5": "{}.h5",
+    "weights": "{}.weights.h5",
+    "tf_weights": "{}",
+    "checkpoint": "{}",
+}
+
+
+def save(model, kind, path):
+    if kind == "checkpoint":
+        parts = {"model": model, "optimizer": model.optimizer}
+        return tf.train.Checkpoint(**parts).save(path)
+    if "weights" in kind:
+        model.save_weights(path)
+    else:
+        model.save(path)
+    return path
+
+
+def load(model, kind, path):
+    """Loads a file into a model of the same layers that has trained."""
+    if kind == "checkpoint":
+        parts = {"model": model, "optimizer": model.optimizer}
+        tf.train.Checkpoint(**parts).restore(path).assert_consumed()
+    elif "weights" in kind:
+        model.load_weights(path)
+    else:
+        saved = tf_keras.models.load_model(path)
+        model.set_weights(saved.get_weights())
+        model.optimizer.set_weights(saved.optimizer.variables)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("Adam", "keras"), ("Adam", "checkpoint")]
+    + [
+        pytest.param(name, kind, marks=pytest.mark.slow)
+        for name in ("Adagrad", "SGD")
+        for kind in FORMATS
+    ],
+)
+def test_files_load_both_ways(name, kind, tmp_path):
+    rate = tf_keras.optimizers.schedules.ExponentialDecay(0.1, 4, 0.5)
+    # tf_keras' SGD has slots without momentum, too.
+    options = {"momentum": 0.0} if name == "SGD" else {}
+    options |= {"use_ema": True, "weight_decay": 0.01}
+    models = [train(model_with(x)) for x in both(name, rate, **options)]
+    paths = [
+        save(model, kind, str(tmp_path / FORMATS[kind].format(i)))
+        for i, model in enumerate(models)
+    ]
+    expected = train(models[0]).get_weights()
+    for path in paths:
+        for optimizer in both(name, rate, **options):
+            model = load(train(model_with(optimizer)), kind, path)
+            for x, y in zip(expected, train(model).get_weights(), strict=True):
+                np.testing.assert_allclose(y, x, atol=TOLERANCE)
+
+
+LEGACY = {
+    "Adadelta": {},
+    "Adagrad": {},
+    "Adam": {"amsgrad": True, "decay": 0.1},
+    "Adamax": {"clipnorm": 0.5},
+    "Ftrl": {"l2_shrinkage_regularization_strength": 0.1},
+    "Nadam": {},
+    "RMSprop": {},
+    "RMSprop ": {"momentum": 0.5, "centered": True},
+    "SGD": {"momentum": 0.9, "nesterov": True},
+}
+
+
+@pytest.mark.parametrize("name", LEGACY)
+def test_legacy_numbers(name):
+    cls = getattr(tf_keras.optimizers.legacy, name.strip())
+    theirs = cls(0.05, **LEGACY[name])
+    ours = tfo.from_tf_keras(theirs)
+    results = []
+    for optimizer in (theirs, ours):
+        table, bias = tf.Variable(tf.ones((4, 2))), tf.Variable([1.0, -2.0])
+        for step in range(5):
+            rows = [step % 3, (step + 1) % 3]
+            values = tf.gather(table, rows) ** 2 * 0.01
+            slices = tf.IndexedSlices(values, rows, table.shape)
+            # Legacy Nadam's tables are neither exact nor lazy.
+            pairs = [(slices, table)] if name != "Nadam" else []
+            optimizer.apply_gradients([*pairs, (bias * 0.01, bias)])
+        results.append(np.append(table.numpy(), bias.numpy()))
+    np.testing.assert_allclose(*results, rtol=TOLERANCE)
+    with pytest.raises(ValueError, match="after 5 steps"):
+        tfo.from_tf_keras(theirs)
+
+
+def test_average_that_was_validated_stays():
+    average = tfo.callbacks.SwapAveragedWeights()
+    model = model_with(tfo.AveragedSGD(0.05, t0=2))
+    stop = tf_keras.callbacks.EarlyStopping(
+        patience=2, restore_best_weights=True
+    )
+    data = {"validation_data": (IDS, TARGETS)}
+    history = model.fit(
+        IDS, TARGETS, 1, 6, 0, callbacks=[stop, average], **data
+    ).history
+    assert model.evaluate(IDS, TARGETS, verbose=0) == pytest.approx(
+        min(history["val_loss"])
+    )
+
+
+def test_rows_catch_up_before_layers_read_them():
+    options = {"callbacks": [tfo.callbacks.CatchUp()]}
+    lazy = tfo.Adam(0.05, lazy_mode="catch_up")
+    exact = train(model_with(tfo.Adam(0.05)))
+    model = train(model_with(lazy), **options)
+    lazy.catch_up()
+    for x, y in zip(exact.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_allclose(y, x, rtol=0, atol=1e-6)
+
+
+def test_subclass_may_override_only_what_is_called():
+    with pytest.raises(TypeError, match="update_step"):
+        type("Own", (tfo.Adam,), {"update_step": lambda *args: None})
+    with pytest.raises(TypeError, match="update_step"):
+        tfo.Adam().update_step = None
+
+    class Doubled(tfo.SGD):
+        def aggregate_gradients(self, grads_and_vars):
+            return [(2 * grad, x) for grad, x in grads_and_vars]
+
+    variable = tf.Variable(1.0)
+    Doubled(0.25).apply_gradients([(tf.constant(1.0), variable)])
+    assert variable.numpy() == 0.5
+
+
+@pytest.mark.parametrize("name", ["decay", "lr", "jit_compile", "mesh"])
+def test_refused_arguments_say_what_to_do(name):
+    with pytest.raises(ValueError, match=f"`{name}` isn't an argument"):
+        tfo.Adam(**{name: 0.5})
+    with pytest.raises(TypeError, match=r"Adam\(\) got an unexpected"):
+        tfo.Adam(no_such=1)
+
+
+def test_replicas_sum_gradients_or_not(strategy):
+    results = []
+    for optimizer_class in (tf_keras.optimizers.SGD, tfo.SGD):
+        with strategy.scope():
+            variable = tf.Variable([1.0, 2.0])
+            optimizer = optimizer_class(0.125)
+            optimizer.build([variable])
+
+        @tf.function
+        def step(are_summed, optimizer=optimizer, variable=variable):
+            def on_replica():
+                optimizer.apply_gradients(
+                    [(tf.ones(2), variable)],
+                    skip_gradients_aggregation=are_summed,
+                )
+
+            strategy.run(on_replica)
+
+        for are_summed in (True, False, True):
+            step(are_summed)
+            results.append(variable.values[0].numpy())
+    np.testing.assert_array_equal(results[:3], results[3:])
+    # Two replicas sum ones.
+    assert [x[0] for x in results[:3]] == [0.875, 0.625, 0.5]
