@@ -13,23 +13,30 @@ import functools
 import importlib
 import itertools
 import re
-import sys
 from collections.abc import Callable
 from pydoc_data.topics import topics
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
-import sklearn.datasets
 import tensorflow as tf
 import tf_opt
 import two_towers
 
+import clients_keras2
+from fitting import (
+    LOSS,
+    Done,
+    MakeOptimizer,
+    Train,
+    batches_of,
+    digit_images,
+    fit,
+)
 from gradients import draw_ids
 from shapes import SPARSE_WORKLOADS
 
 _LAYERS = keras.layers
-_LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 # The size of BERT-Mini, which the GPT-2 has, too.
 _MINI = {
     "num_layers": 4,
@@ -38,44 +45,6 @@ _MINI = {
     "intermediate_dim": 1024,
     "max_sequence_length": 64,
 }
-
-MakeOptimizer = Callable[[], keras.optimizers.Optimizer]
-# Called after each step, with its loss. It ends the training by an exception.
-Done = Callable[[Any], None]
-# Trains until `Done` ends it.
-Train = Callable[[], None]
-
-
-def _fit(
-    model: keras.Model,
-    batches: tf.data.Dataset,
-    make: MakeOptimizer,
-    done: Done,
-    loss: Any = _LOSS,
-    package: Any = keras,
-) -> Train:
-    optimizer = make()
-    model.compile(optimizer, loss, jit_compile=False)
-    callbacks = [
-        package.callbacks.LambdaCallback(
-            on_train_batch_end=lambda batch, logs: done(logs["loss"])
-        )
-    ]
-    if getattr(optimizer, "lazy_mode", False) == "catch_up":
-        callbacks.insert(0, tf_opt.callbacks.CatchUp())
-    # Keras 2 doesn't train without a number of steps.
-    options = {"steps_per_epoch": sys.maxsize, "shuffle": False, "verbose": 0}
-    return lambda: model.fit(batches, callbacks=callbacks, **options)
-
-
-def _batches(*arrays: Any, size: int) -> tf.data.Dataset:
-    data = tf.data.Dataset.from_tensor_slices(arrays)
-    return data.repeat().batch(size, drop_remainder=True)
-
-
-def _digits() -> tuple[np.ndarray, np.ndarray]:
-    digits = sklearn.datasets.load_digits()
-    return (digits.images / 16).astype(np.float32), digits.target
 
 
 def _windows(length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,7 +78,7 @@ def bert(make: MakeOptimizer, done: Done) -> Train:
         "segment_ids": np.zeros_like(texts),
         "padding_mask": np.ones_like(texts),
     }
-    return _fit(model, _batches(inputs, labels, size=8), make, done)
+    return fit(model, batches_of(inputs, labels, size=8), make, done)
 
 
 def gpt2(make: MakeOptimizer, done: Done) -> Train:
@@ -126,7 +95,7 @@ def gpt2(make: MakeOptimizer, done: Done) -> Train:
         "token_ids": texts[:, :-1],
         "padding_mask": np.ones_like(texts[:, :-1]),
     }
-    return _fit(model, _batches(inputs, texts[:, 1:], size=8), make, done)
+    return fit(model, batches_of(inputs, texts[:, 1:], size=8), make, done)
 
 
 def _hashed(words: np.ndarray) -> np.ndarray:
@@ -145,8 +114,8 @@ def retrieval(make: MakeOptimizer, done: Done) -> Train:
         inputs = {"functions": functions, "calls": calls}
         return inputs | {"log_frequencies": tf.zeros([size])}, tf.range(size)
 
-    data = _batches(_hashed(texts[:, :32]), _hashed(texts[:, 32:]), size=size)
-    return _fit(two_towers.TwoTowers(), data.map(label), make, done)
+    data = batches_of(_hashed(texts[:, :32]), _hashed(texts[:, 32:]), size=size)
+    return fit(two_towers.TwoTowers(), data.map(label), make, done)
 
 
 def ratings(make: MakeOptimizer, done: Done) -> Train:
@@ -172,7 +141,7 @@ def ratings(make: MakeOptimizer, done: Done) -> Train:
     model = package.Model([users, items], layers.Dot(1)([user, item]))
     ratings = random.integers(1, 6, user_ids.shape).astype(np.float32)
     data = tf.data.Dataset.from_tensor_slices(((user_ids, item_ids), ratings))
-    return _fit(model, data.repeat(), lambda: optimizer, done, "mse", package)
+    return fit(model, data.repeat(), lambda: optimizer, done, "mse", package)
 
 
 def dlrm(make: MakeOptimizer, done: Done) -> Train:
@@ -198,7 +167,7 @@ def dlrm(make: MakeOptimizer, done: Done) -> Train:
     arrays = (numbers, *categories), clicks
     data = tf.data.Dataset.from_tensor_slices(arrays).repeat()
     loss = keras.losses.BinaryCrossentropy(from_logits=True)
-    return _fit(keras.Model([dense, *inputs], logits), data, make, done, loss)
+    return fit(keras.Model([dense, *inputs], logits), data, make, done, loss)
 
 
 def dqn(make: MakeOptimizer, done: Done) -> Train:
@@ -253,7 +222,7 @@ def dqn(make: MakeOptimizer, done: Done) -> Train:
 
 def efficient_net(make: MakeOptimizer, done: Done) -> Train:
     """EfficientNetB0 tells digits."""
-    images, labels = _digits()
+    images, labels = digit_images()
     # 32 x 32 pixels of three colors from 0 to 255.
     images = 255 * images.repeat(4, axis=1).repeat(4, axis=2)
     images = np.stack([images] * 3, axis=-1)
@@ -263,12 +232,12 @@ def efficient_net(make: MakeOptimizer, done: Done) -> Train:
         classes=10,
         classifier_activation=None,
     )
-    return _fit(model, _batches(images, labels, size=16), make, done)
+    return fit(model, batches_of(images, labels, size=16), make, done)
 
 
 def gan(make: MakeOptimizer, done: Done) -> Train:
     """A GAN draws digits, in a loop with two optimizers."""
-    images = _digits()[0][..., np.newaxis]
+    images = digit_images()[0][..., np.newaxis]
     noise = np.random.default_rng(0).normal(size=(len(images), 64))
     generator = keras.Sequential(
         [
@@ -314,7 +283,7 @@ def gan(make: MakeOptimizer, done: Done) -> Train:
         return sum(losses)
 
     def train() -> None:
-        for batch in _batches(images, noise.astype(np.float32), size=64):
+        for batch in batches_of(images, noise.astype(np.float32), size=64):
             done(step(*batch))
 
     return train
@@ -333,17 +302,17 @@ def digits(
     make_model: Callable[[], keras.Model], make: MakeOptimizer, done: Done
 ) -> Train:
     """A model tells digits."""
-    return _fit(make_model(), _batches(*_digits(), size=32), make, done)
+    return fit(make_model(), batches_of(*digit_images(), size=32), make, done)
 
 
 def models(make: MakeOptimizer, done: Done) -> Train:
     """Models one after another, as in a search for hyperparameters."""
-    images, labels = _digits()
+    images, labels = digit_images()
 
     def train() -> None:
         while True:
             model = _dense(2, 64)
-            model.compile(make(), _LOSS, jit_compile=False)
+            model.compile(make(), LOSS, jit_compile=False)
             found = model.fit(images, labels, batch_size=64, verbose=0)
             done(found.history["loss"][0])
 
@@ -378,8 +347,8 @@ _averaging = functools.partial(
 )
 
 
-def _adagrad(package: Any = keras) -> Any:
-    return package.optimizers.Adagrad(0.1)
+def _adagrad(optimizers: Any = keras.optimizers) -> Any:
+    return optimizers.Adagrad(0.1)
 
 
 def _of_digits(title: str, optimizer: Any, steps: int, model: Any) -> Client:
@@ -392,6 +361,18 @@ _RATINGS = Client(
     contenders=("Keras", "tf_keras", "tf_opt"),
 )
 _DLRM = Client("DLRM (KerasRS), Adagrad", dlrm, _adagrad, 3)
+
+
+def _of_keras_2(title: str, make: Any, name: str, steps: int) -> Client:
+    return Client(
+        *(title, make, lambda optimizers: getattr(optimizers, name)(), steps),
+        contenders=("tf_keras", "tf_keras, legacy", "tf_opt"),
+    )
+
+
+_TFRS_RETRIEVAL = _of_keras_2(
+    "TFRS retrieval, Adam", clients_keras2.retrieval, "Adam", 3
+)
 # By the workload's name.
 CLIENTS: dict[str, Client] = {
     "bert": Client("BERT (KerasHub)", bert, _adamw, 5),
@@ -426,6 +407,20 @@ CLIENTS: dict[str, Client] = {
     "dlrm-catch-up": _DLRM._replace(optimizer=_adam).having(
         "DLRM (KerasRS), Adam, catch_up", lazy_mode="catch_up"
     ),
+    "tfrs-retrieval": _TFRS_RETRIEVAL,
+    "tfrs-retrieval-lazy": _TFRS_RETRIEVAL._replace(
+        title="TFRS retrieval, lazy Adam", options={"lazy_mode": True}
+    ),
+    "tfrs-ranking": _of_keras_2(
+        "TFRS ranking, Adagrad", clients_keras2.ranking, "Adagrad", 3
+    ),
+    "tfrs-dlrm": _of_keras_2(
+        "TFRS DLRM, two optimizers", clients_keras2.dlrm, "Adagrad", 20
+    ),
+    "tfp": _of_keras_2(
+        "VAE (TFP), Adam", clients_keras2.autoencoder, "Adam", 20
+    ),
+    "tf-gnn": _of_keras_2("TF-GNN, Adam", clients_keras2.graph, "Adam", 20),
     "models": Client(
         "one of many models in a process", models, _adam, 3, keeps=True
     ),
@@ -436,6 +431,12 @@ def make_optimizer(client: Client, contender: str) -> MakeOptimizer:
     """Returns a function that makes Keras' optimizer, or tf_opt's of it."""
     if contender == "Keras":
         return client.optimizer
-    if contender == "tf_keras":
-        return lambda: client.optimizer(importlib.import_module("tf_keras"))
-    return lambda: tf_opt.from_keras(client.optimizer(), **client.options)
+    if contender == "tf_opt" and "Keras" in client.contenders:
+        return lambda: tf_opt.from_keras(client.optimizer(), **client.options)
+    optimizers = importlib.import_module("tf_keras").optimizers
+    if contender == "tf_opt":
+        convert = importlib.import_module("tf_opt.keras2").from_tf_keras
+        return lambda: convert(client.optimizer(optimizers), **client.options)
+    if contender == "tf_keras, legacy":
+        optimizers = optimizers.legacy
+    return lambda: client.optimizer(optimizers)

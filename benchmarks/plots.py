@@ -29,13 +29,12 @@ def _is_limit(row: Row) -> bool:
 def _bars(axes: Axes, suite: Suite, rows: list[Row], found: Results) -> None:
     """Draws one panel: a group of bars for each case."""
     references = found.references(suite.reference)
-    whole = found.references(suite.full)
     by_workload = suite.panel == "variant"
     ticks, labels = [], []
-    y, case = 0.0, None
+    y, whole, case = 0.0, 0.0, None
     for row in rows:
         if row[:2] != case:
-            case = row[:2]
+            case, whole = row[:2], row.median
             names = [row.variant] * (not by_workload)
             names += [row.workload] * (by_workload or row.family != "")
             group = ", ".join(map(results.title, names))
@@ -50,7 +49,7 @@ def _bars(axes: Axes, suite: Suite, rows: list[Row], found: Results) -> None:
             y += 1.3
         length = row.median
         if suite.full:
-            length *= 100 / whole[case].median
+            length *= 100 / whole
         ticks.append(y)
         labels.append(row.contender)
         if _is_limit(row):

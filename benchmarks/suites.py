@@ -28,7 +28,8 @@ class Suite:
     panel: str = "workload"
     # The only variant of which there is a picture; empty for all.
     drawn: str = ""
-    # The contender whose bars are 100 % long; empty for bars in the unit.
+    # What a case's first contender is called, whose bar is 100 % long; empty
+    # for bars in the unit.
     full: str = ""
     # Whether there are tables of first calls.
     first_calls: bool = False
@@ -63,7 +64,8 @@ _CLIENTS = (
     *("bert", "bert-adafactor", "gpt2", "efficient-net", "gan", "dense"),
     *("small-dense", "lstm"),
     *("dqn", "retrieval", "retrieval-catch-up", "retrieval-lazy", "ratings"),
-    *("ratings-row-wise", "dlrm", "dlrm-row-wise", "dlrm-catch-up", "models"),
+    *("ratings-row-wise", "dlrm", "dlrm-row-wise", "dlrm-catch-up"),
+    *("tfrs-retrieval", "tfrs-retrieval-lazy", "tfrs-ranking", "models"),
 )
 
 DEFAULT = "results"

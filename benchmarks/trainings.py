@@ -167,7 +167,7 @@ def measure(variant: str, workload: str, rounds: int, quick: bool) -> list[Row]:
     }
     return [
         results.row(client.title, what, name, found[name][what])
-        for what in found["Keras"]
+        for what in found[client.contenders[0]]
         for name in found
     ]
 
