@@ -5,11 +5,12 @@
 #
 # installs missing system packages, makes .venv with $PYTHON (default: python3)
 # and installs requirements/GROUP.txt into it, at the versions that
-# requirements/constraints.txt pins.
+# requirements/constraints.txt pins. With the group test it installs Keras 2, too.
 set -euo pipefail
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
+source tools/tensorflow_minors.sh
 
 [[ $PWD != *[[:space:]]* ]] ||
   fail "Bazel can't work in a folder with a space in its path: $PWD"
@@ -50,6 +51,9 @@ else
   rm -rf "$venv"
   "$python" -m venv "$venv"
 fi
+
+[[ " $* " != *" test "* ]] ||
+  tools/setup_keras2.sh "$(newest_tensorflow_minor)" "$venv"
 
 stale=()
 requirements=()

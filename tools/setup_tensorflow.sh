@@ -17,7 +17,7 @@ venv=build/tensorflow-$1/venv
 python=.venv/bin/python
 [[ -e $requirements ]] || python=${PYTHON:-python3} requirements=
 made_of=$(
-  [[ -z $requirements ]] || cat "$requirements"
+  [[ -z $requirements ]] || cat "$requirements" requirements/keras2.txt
   "$python" -c 'import sys; print(sys.prefix, sys.base_prefix, sys.version)'
 )
 if [[ $made_of == "$(cat "$venv/.made-of" 2>/dev/null)" ]]; then
@@ -38,4 +38,5 @@ fi
 [[ -t 1 ]] && quiet=() || quiet=(--quiet)
 "$venv/bin/python" -m pip install --disable-pip-version-check "${quiet[@]}" \
   --requirement "$requirements"
+tools/setup_keras2.sh "$1" "$venv"
 echo "$made_of" >"$venv/.made-of"

@@ -126,6 +126,8 @@ def stage(staging: pathlib.Path, binaries: list[pathlib.Path]) -> None:
         f"tensorflow-cpu{tensorflow}; platform_machine != 'aarch64'\n"
         f"tensorflow{tensorflow}; platform_machine == 'aarch64'\n"
     )
+    # Its minors are TensorFlow's.
+    (requires / "keras2.txt").write_text(f"tf-keras{tensorflow}\n")
 
 
 if __name__ == "__main__":
