@@ -4,6 +4,8 @@ import csv
 import os
 import pathlib
 import re
+import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterator
 
@@ -175,6 +177,21 @@ def test_recommender_prints_the_bytes_of_state_and_draws(plot) -> None:
         # The layers and the tables of what rows missed are small.
         abs=0.003,
     )
+
+
+def test_parameter_servers_hold_half_of_each_table() -> None:
+    # TF_CONFIG, which `run` sets, would make it one of the tasks.
+    example = ROOT / "examples/keras2_parameter_servers.py"
+    printed = subprocess.run(
+        [sys.executable, example, "--epochs=1"],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=600,
+        check=True,
+    ).stdout
+    for server in (0, 1):
+        assert f"task:{server}/device:CPU:0: (50000, 32) of" in printed
+    assert re.search(r"recall [1-9]\d?\.", printed)
 
 
 def test_from_keras_trains_other_tables_where_ids_repeat() -> None:
