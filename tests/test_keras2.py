@@ -215,6 +215,27 @@ def test_legacy_numbers(name):
         tfo.from_tf_keras(theirs)
 
 
+class Halving(tf_keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule as in many tutorials: without `get_config`."""
+
+    def __call__(self, step):
+        return 0.5 ** (1.0 + tf.cast(step, tf.float32))
+
+
+@pytest.mark.parametrize(
+    "cls", [tf_keras.optimizers.SGD, tf_keras.optimizers.legacy.SGD]
+)
+def test_schedules_that_cannot_be_saved_convert(cls):
+    for optimizer in (
+        tfo.from_tf_keras(cls(Halving())),
+        tfo.to_tf_keras(tfo.from_tf_keras(cls(Halving()))),
+    ):
+        variable = tf.Variable(1.0)
+        for _ in range(2):
+            optimizer.apply_gradients([(tf.constant(1.0), variable)])
+        assert variable.numpy() == 0.25
+
+
 def test_average_that_was_validated_stays():
     average = tfo.callbacks.SwapAveragedWeights()
     model = model_with(tfo.AveragedSGD(0.05, t0=2))

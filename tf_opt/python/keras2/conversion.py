@@ -17,7 +17,6 @@ from tf_opt.python.keras2.adapter import Adapter, Schedule, adapted
 from tf_opt.python.optimizers.base.arguments import Options
 
 _LEGACY = tf_keras.optimizers.legacy
-_deserialized = tf_keras.optimizers.schedules.deserialize
 
 
 def from_tf_keras(
@@ -60,9 +59,7 @@ def from_tf_keras(
             f"Received: {optimizer} of type {type(optimizer)}"
         )
     is_legacy = isinstance(optimizer, _LEGACY.Optimizer)
-    config = optimizer.get_config()
-    rate = config.pop("learning_rate")
-    rate = _deserialized(rate) if isinstance(rate, dict) else float(rate)
+    config, rate = _config_and_rate_of(optimizer)
     own: dict[str, Any] = {}
     if is_legacy:
         own = _arguments_of_legacy(optimizer, config)
@@ -81,6 +78,24 @@ def from_tf_keras(
     if not is_legacy and getattr(optimizer, "_built", False):
         result._taken = [x.numpy() for x in _read_variables_of(optimizer)]
     return result
+
+
+def _config_and_rate_of(optimizer: Any) -> tuple[dict[str, Any], Any]:
+    """Returns an optimizer's configuration, and its learning rate as it is.
+
+    `get_config` serializes a schedule, which not all of them can be.
+    """
+    view = object.__new__(type(optimizer))
+    vars(view).update(vars(optimizer))
+    if isinstance(optimizer, _LEGACY.Optimizer):
+        rate = optimizer._hyper["learning_rate"]
+        vars(view)["_hyper"] = {**optimizer._hyper, "learning_rate": 0.0}
+    else:
+        rate = vars(optimizer)["_learning_rate"]
+        vars(view)["_learning_rate"] = 0.0
+    config = view.get_config()
+    del config["learning_rate"]
+    return config, rate if callable(rate) else float(rate)
 
 
 def _arguments_of_legacy(
@@ -104,7 +119,8 @@ def _arguments_of_legacy(
     if name == "RMSprop" and not optimizer._momentum:
         return {"torch_epsilon": True}
     # These update only the rows of a table that occur.
-    return {"lazy_mode": name in ("Adamax", "Ftrl", "RMSprop", "SGD")}
+    has_momentum = getattr(optimizer, "_momentum", False)
+    return {"lazy_mode": has_momentum or name in ("Adamax", "Ftrl")}
 
 
 def _rate_of_legacy(rate: Any, decay: float) -> Any:
