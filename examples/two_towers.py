@@ -81,12 +81,12 @@ class TwoTowers(keras.Model):
         return scores - inputs["log_frequencies"]
 
 
-def make_batches(data: Data, seed: int) -> tf.data.Dataset:
+def make_batches(data: Data, seed: int | None) -> tf.data.Dataset:
     """Makes an endless dataset of batches.
 
     Args:
         data: The data set.
-        seed: The seed of the batches' order.
+        seed: The seed of the batches' order; None chooses one.
 
     Returns:
         Batches of the model's inputs and, for each function, the probabilities

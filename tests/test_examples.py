@@ -4,8 +4,6 @@ import csv
 import os
 import pathlib
 import re
-import subprocess
-import sys
 import sysconfig
 from collections.abc import Iterator
 
@@ -179,19 +177,20 @@ def test_recommender_prints_the_bytes_of_state_and_draws(plot) -> None:
     )
 
 
-def test_parameter_servers_hold_half_of_each_table() -> None:
-    # TF_CONFIG, which `run` sets, would make it one of the tasks.
-    example = ROOT / "examples/keras2_parameter_servers.py"
-    printed = subprocess.run(
-        [sys.executable, example, "--epochs=1"],
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=600,
-        check=True,
-    ).stdout
-    for server in (0, 1):
-        assert f"task:{server}/device:CPU:0: (50000, 32) of" in printed
-    assert re.search(r"recall [1-9]\d?\.", printed)
+def test_keras_2_trains_tables_on_two_servers() -> None:
+    pytest.importorskip("tf_keras")
+    printed = run(
+        "keras2_parameter_servers",
+        # The test's own; without it, the example starts a cluster.
+        "import os; del os.environ['TF_CONFIG']",
+        "--epochs=2",
+    )
+    for server in range(2):
+        assert f"on /job:ps/replica:0/task:{server}/" in printed
+    first, second, _ = map(float, re.findall(r"loss ([\d.]+)", printed))
+    assert second < first
+    # Measured: 26 %. There are thousands of calls.
+    assert float(re.search(r"recall ([\d.]+)%", printed)[1]) > 15
 
 
 def test_from_keras_trains_other_tables_where_ids_repeat() -> None:
