@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_opt
 
 tf_keras = pytest.importorskip("tf_keras")
-tfo = pytest.importorskip("tf_opt.keras2")
+import tf_opt.keras2 as tfo
 
 # The classes of tf_keras, with arguments that ask for all of the state.
 CLASSES = {
