@@ -1,5 +1,6 @@
 """Training of Keras 2 on several machines with `fit`."""
 
+import functools
 import pathlib
 from typing import Any
 
@@ -8,14 +9,15 @@ import tensorflow as tf
 import tf_keras
 import tf_opt.keras2 as tfo
 
-ROWS = 12
+from processes.parameter_server import SHARDED, Resolver, partition, run_task
+
 OPTIONS = {"use_ema": True, "weight_decay": 0.01}
 
 
 def dataset(*_: Any) -> tf.data.Dataset:
     random = np.random.default_rng(0)
     ids, targets = (
-        random.integers(0, ROWS, (64, 3)),
+        random.integers(0, SHARDED[0], (64, 3)),
         random.normal(size=(64, 1)),
     )
     data = tf.data.Dataset.from_tensor_slices((ids, targets.astype("float32")))
@@ -24,7 +26,7 @@ def dataset(*_: Any) -> tf.data.Dataset:
 
 def train(optimizer: Any, data: Any = None) -> tf_keras.Model:
     layers = [
-        tf_keras.layers.Embedding(ROWS, 4, "ones", input_length=3),
+        tf_keras.layers.Embedding(*SHARDED, "ones", input_length=3),
         tf_keras.layers.Flatten(),
         tf_keras.layers.Dense(1, kernel_initializer="ones"),
     ]
@@ -48,11 +50,6 @@ def make(library: Any) -> Any:
     )
 
 
-def partition(shape: tf.TensorShape, dtype: tf.DType) -> list[int]:
-    """Splits the table."""
-    return [2 if i == 0 and n == ROWS else 1 for i, n in enumerate(shape)]
-
-
 def save(model: tf_keras.Model, path: pathlib.Path) -> None:
     np.savez(path, *model.get_weights())
 
@@ -67,15 +64,8 @@ def mirrored(folder: pathlib.Path) -> None:
         save(model, folder / f"{library.__name__}_{task}.npz")
 
 
-def on_servers(folder: pathlib.Path) -> None:
-    """A task of `ParameterServerStrategy`; the chief calls `fit`."""
-    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    if resolver.task_type != "chief":
-        tf.distribute.Server(
-            resolver.cluster_spec(),
-            job_name=resolver.task_type,
-            task_index=resolver.task_id,
-        ).join()
+def coordinate(resolver: Resolver, folder: pathlib.Path) -> None:
+    """The chief of `ParameterServerStrategy`, which calls `fit`."""
     strategy = tf.distribute.ParameterServerStrategy(
         resolver, variable_partitioner=partition
     )
@@ -92,3 +82,6 @@ def on_servers(folder: pathlib.Path) -> None:
             assert slot.value.device == variable.device
     parts = model.layers[0].embeddings.variables
     assert len({part.device for part in parts}) == 2
+
+
+on_servers = functools.partial(run_task, coordinate)

@@ -1,5 +1,6 @@
 """The tasks of ParameterServerStrategy: steps with every optimizer."""
 
+import functools
 import pathlib
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ import tf_opt
 from processes import steps
 
 SHARDED = (12, 2)
+Resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver
 
 
 def partition(shape: tf.TensorShape, dtype: tf.DType) -> list[int]:
@@ -84,10 +86,13 @@ def coordinate(
     np.savez(folder / "coordinator.npz", **results)
 
 
-def work(folder: pathlib.Path) -> None:
-    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+def run_task(
+    chief: Callable[[Resolver, pathlib.Path], None], folder: pathlib.Path
+) -> None:
+    """Calls `chief`, or is another task until the process is killed."""
+    resolver = Resolver()
     if resolver.task_type == "chief":
-        coordinate(resolver, folder)
+        chief(resolver, folder)
     else:
         # With the ops, which run where the variables are: tf_opt is imported.
         tf.distribute.Server(
@@ -96,3 +101,6 @@ def work(folder: pathlib.Path) -> None:
             task_index=resolver.task_id,
             protocol="grpc",
         ).join()
+
+
+work = functools.partial(run_task, coordinate)

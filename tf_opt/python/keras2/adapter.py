@@ -12,13 +12,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 import tf_keras
 
 from tf_opt.python import keras_internals
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.optimizers.base import saving
+from tf_opt.python.optimizers.base import averages, saving
+from tf_opt.python.optimizers.base.forwarding import Forwarding
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.nadam import NAdam
 from tf_opt.python.optimizers.sgd import SGD
@@ -45,7 +45,7 @@ _HOOKS = (
 )
 
 
-class Adapter(_Base):
+class Adapter(Forwarding, _Base):
     """Base class: an optimizer of Keras 2 that holds one of tf_opt's.
 
     Attributes:
@@ -105,26 +105,15 @@ class Adapter(_Base):
             else tf_variable(inner._learning_rate)
         )
         # What `build` begins with, if this optimizer was converted.
-        self._taken: list[np.ndarray] = []
+        vars(self)["_taken"] = []
         self._built = False
 
     # ---- Attributes. ----
 
-    def __getattr__(self, name: str) -> Any:
-        # Only what this class lacks comes here.
-        if not name.startswith("_") and "inner_optimizer" in vars(self):
-            return getattr(self.inner_optimizer, name)
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _HOOKS:
             raise TypeError(f"`{name}` would never be called")
-        inner = vars(self).get("inner_optimizer")
-        is_own = hasattr(type(self), name) or name in ("name", "jit_compile")
-        if name.startswith("_") or is_own or not hasattr(inner, name):
-            super().__setattr__(name, value)
-        else:
-            setattr(inner, name, value)
+        super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         return repr(self.inner_optimizer)
@@ -203,9 +192,9 @@ class Adapter(_Base):
             inner.exclude_from_weight_decay(excluded, names)
         inner.build(list(var_list))
         state = inner._state
-        for variable, average in zip(var_list, state.averages, strict=False):
+        if state.averages:
             # In Keras 2 they begin before the first step.
-            average.assign(variable)
+            averages.start_averages(state)
         slots = {
             slot.keras_list: state.built_slots.get(slot.name, ())
             for slot in inner._spec.slots_of_forms
@@ -240,7 +229,7 @@ class Adapter(_Base):
         self._built = True
         if self._taken:
             self.set_weights(self._taken)
-            self._taken = []
+            self._taken.clear()
 
     # ---- A step. ----
 

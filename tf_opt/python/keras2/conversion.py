@@ -76,7 +76,7 @@ def from_tf_keras(
     keys = getattr(optimizer, "_exclude_from_weight_decay", ())
     result._exclude_from_weight_decay = list(keys)
     if not is_legacy and getattr(optimizer, "_built", False):
-        result._taken = [x.numpy() for x in _read_variables_of(optimizer)]
+        result._taken.extend(x.numpy() for x in _read_variables_of(optimizer))
     return result
 
 
@@ -85,16 +85,16 @@ def _config_and_rate_of(optimizer: Any) -> tuple[dict[str, Any], Any]:
 
     `get_config` serializes a schedule, which not all of them can be.
     """
-    view = object.__new__(type(optimizer))
-    vars(view).update(vars(optimizer))
     if isinstance(optimizer, _LEGACY.Optimizer):
         rate = optimizer._hyper["learning_rate"]
-        vars(view)["_hyper"] = {**optimizer._hyper, "learning_rate": 0.0}
+        view = object.__new__(type(optimizer))
+        hyper = {**optimizer._hyper, "learning_rate": 0.0}
+        vars(view).update(vars(optimizer), _hyper=hyper)
+        config = view.get_config()
+        del config["learning_rate"]
     else:
-        rate = vars(optimizer)["_learning_rate"]
-        vars(view)["_learning_rate"] = 0.0
-    config = view.get_config()
-    del config["learning_rate"]
+        config = keras_internals.config_of(optimizer)
+        rate = config.pop("learning_rate")
     return config, rate if callable(rate) else float(rate)
 
 

@@ -14,6 +14,7 @@ from tf_opt.python.functional.rule_spec import GREATER_THAN_0
 from tf_opt.python.keras_internals import Variable, refuse_lr
 from tf_opt.python.optimizers.base import representation, saving
 from tf_opt.python.optimizers.base.arguments import KerasArguments
+from tf_opt.python.optimizers.base.forwarding import Forwarding
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
@@ -26,7 +27,7 @@ _OF_INNER = {*KerasArguments.__annotations__} - {"name", "loss_scale_factor"}
 
 
 @keras.saving.register_keras_serializable("tf_opt")
-class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
+class LossScaleOptimizer(Forwarding, keras.optimizers.LossScaleOptimizer):
     r"""Scales the loss so that 16-bit gradients don't vanish, in one pass.
 
     It has the same state and results as `keras.optimizers.LossScaleOptimizer`.
@@ -106,22 +107,12 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def __repr__(self) -> str:
         return representation.of_optimizer(self)
 
-    def __getattr__(self, name: str) -> Any:
-        # Only what this class lacks comes here.
-        if "inner_optimizer" in vars(self) and not name.startswith("_"):
-            return getattr(self.inner_optimizer, name)
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-
     def __setattr__(self, name: str, value: Any) -> None:
         refuse_lr(self, name, value)
         if name == "loss_scale_factor":
             allowed = "None, as the loss is scaled by `dynamic_scale`"
             require(value is None, name, value, allowed)
-        is_own = name in vars(self) or hasattr(type(self), name)
-        if is_own or name.startswith("_") or not hasattr(self, name):
-            super().__setattr__(name, value)
-        else:
-            setattr(self.inner_optimizer, name, value)
+        super().__setattr__(name, value)
 
     @property
     def implementation_in_use(self) -> str | None:

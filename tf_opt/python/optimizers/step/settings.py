@@ -28,7 +28,7 @@ class Settings(NamedTuple):
             `global_clipnorm`. Infinity: the bound is a variable that doesn't
             clip at the moment.
         gradient_scale: The factor of the gradients.
-        sums_replicas: Whether gradients are summed over replicas.
+        are_summed: Whether gradients are sums over the replicas already.
         begins_averages: Whether an average begins as the variable after the
             first update, not before it.
         micro_steps: The number of steps whose gradients one update sums.
@@ -44,7 +44,7 @@ class Settings(NamedTuple):
     ema_momentum: Scalar
     ema_overwrite_frequency: int | None
     gradient_scale: Scalar
-    sums_replicas: bool
+    are_summed: bool
     begins_averages: bool
     micro_steps: int
     skip_nonfinite: bool
@@ -66,8 +66,7 @@ class Settings(NamedTuple):
 
         `gradient_scale` is the factor of the gradients of a loss that a
         `LossScaleOptimizer` has scaled; None: there is no such optimizer. With
-        it, a step is skipped if a gradient isn't finite. `are_summed` tells
-        whether the gradients are sums over the replicas already.
+        it, a step is skipped if a gradient isn't finite.
         """
         is_scaled = gradient_scale is not None
         if not is_scaled:
@@ -83,7 +82,7 @@ class Settings(NamedTuple):
             ema_momentum=optimizer.ema_momentum,
             ema_overwrite_frequency=optimizer.ema_overwrite_frequency,
             gradient_scale=gradient_scale,
-            sums_replicas=access.in_several_replicas() and not are_summed,
+            are_summed=are_summed,
             begins_averages=optimizer._begins_averages,
             micro_steps=optimizer.gradient_accumulation_steps or 1,
             skip_nonfinite=optimizer.skip_nonfinite or is_scaled,
@@ -98,6 +97,11 @@ class Settings(NamedTuple):
     def accumulates(self) -> bool:
         """Whether gradients are summed over several steps."""
         return self.micro_steps > 1
+
+    @property
+    def sums_replicas(self) -> bool:
+        """Whether a step sums its gradients over several replicas."""
+        return access.in_several_replicas() and not self.are_summed
 
     @property
     def decays(self) -> bool:
