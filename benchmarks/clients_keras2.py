@@ -32,7 +32,7 @@ def _keras_2() -> Any:
 
 
 def _pairs() -> tuple[np.ndarray, np.ndarray]:
-    """Draws 64 batches of users, and of items."""
+    """Draws 64 batches of ids of users, and of items."""
     random = np.random.default_rng(0)
     users, items = (
         np.stack(list(itertools.islice(draw_ids(_ROWS, _TABLE, random), 64)))
@@ -42,7 +42,7 @@ def _pairs() -> tuple[np.ndarray, np.ndarray]:
 
 
 def retrieval(make: MakeOptimizer, done: Done) -> Train:
-    """Two tables find the item of a user among those of the batch."""
+    """Two towers, the means of 8 rows, tell which of 512 pairs fit."""
     tf_keras = _keras_2()
     import tensorflow_recommenders as tfrs
 
@@ -57,9 +57,11 @@ def retrieval(make: MakeOptimizer, done: Done) -> Train:
             self, inputs: tuple[tf.Tensor, tf.Tensor], training: bool = False
         ) -> tf.Tensor:
             users, items = inputs
-            return self.task(self.users(users), self.items(items))
+            towers = self.users(users), self.items(items)
+            return self.task(*(tf.reduce_mean(x, axis=1) for x in towers))
 
-    data = tf.data.Dataset.from_tensor_slices(_pairs()).repeat()
+    users, items = (ids.reshape(len(ids), 512, 8) for ids in _pairs())
+    data = tf.data.Dataset.from_tensor_slices((users, items)).repeat()
     return fit(Retrieval(), data, make, done, None, tf_keras)
 
 
