@@ -351,6 +351,10 @@ def _adagrad(optimizers: Any = keras.optimizers) -> Any:
     return optimizers.Adagrad(0.1)
 
 
+def _adam_of(optimizers: Any) -> Any:
+    return optimizers.Adam(0.01)
+
+
 def _of_digits(title: str, optimizer: Any, steps: int, model: Any) -> Client:
     return Client(title, functools.partial(digits, model), optimizer, steps)
 
@@ -363,15 +367,17 @@ _RATINGS = Client(
 _DLRM = Client("DLRM (KerasRS), Adagrad", dlrm, _adagrad, 3)
 
 
-def _of_keras_2(title: str, make: Any, name: str, steps: int) -> Client:
+def _of_keras_2(
+    title: str, make: Any, steps: int, optimizer: Any = _adam_of
+) -> Client:
     return Client(
-        *(title, make, lambda optimizers: getattr(optimizers, name)(), steps),
+        *(title, make, optimizer, steps),
         contenders=("tf_keras", "tf_keras, legacy", "tf_opt"),
     )
 
 
 _TFRS_RETRIEVAL = _of_keras_2(
-    "TFRS retrieval, Adam", clients_keras2.retrieval, "Adam", 3
+    "TFRS retrieval, Adam", clients_keras2.retrieval, 3
 )
 # By the workload's name.
 CLIENTS: dict[str, Client] = {
@@ -412,15 +418,13 @@ CLIENTS: dict[str, Client] = {
         title="TFRS retrieval, lazy Adam", options={"lazy_mode": True}
     ),
     "tfrs-ranking": _of_keras_2(
-        "TFRS ranking, Adagrad", clients_keras2.ranking, "Adagrad", 3
+        "TFRS ranking, Adagrad", clients_keras2.ranking, 3, _adagrad
     ),
     "tfrs-dlrm": _of_keras_2(
-        "TFRS DLRM, two optimizers", clients_keras2.dlrm, "Adagrad", 20
+        "TFRS DLRM, two optimizers", clients_keras2.dlrm, 20
     ),
-    "tfp": _of_keras_2(
-        "VAE (TFP), Adam", clients_keras2.autoencoder, "Adam", 20
-    ),
-    "tf-gnn": _of_keras_2("TF-GNN, Adam", clients_keras2.graph, "Adam", 20),
+    "tfp": _of_keras_2("VAE (TFP), Adam", clients_keras2.autoencoder, 20),
+    "tf-gnn": _of_keras_2("TF-GNN, Adam", clients_keras2.graph, 20),
     "models": Client(
         "one of many models in a process", models, _adam, 3, keeps=True
     ),

@@ -42,7 +42,7 @@ def _pairs() -> tuple[np.ndarray, np.ndarray]:
 
 
 def retrieval(make: MakeOptimizer, done: Done) -> Train:
-    """Two towers, the means of 8 rows, tell which of 512 pairs fit."""
+    """Two towers, the sums of 8 rows, tell which of 512 pairs fit."""
     tf_keras = _keras_2()
     import tensorflow_recommenders as tfrs
 
@@ -51,14 +51,14 @@ def retrieval(make: MakeOptimizer, done: Done) -> Train:
             super().__init__()
             self.users = tf_keras.layers.Embedding(_ROWS, _WIDTH)
             self.items = tf_keras.layers.Embedding(_ROWS, _WIDTH)
-            self.task = tfrs.tasks.Retrieval()
+            self.task = tfrs.tasks.Retrieval(temperature=0.1)
 
         def compute_loss(
             self, inputs: tuple[tf.Tensor, tf.Tensor], training: bool = False
         ) -> tf.Tensor:
             users, items = inputs
             towers = self.users(users), self.items(items)
-            return self.task(*(tf.reduce_mean(x, axis=1) for x in towers))
+            return self.task(*(tf.reduce_sum(x, axis=1) for x in towers))
 
     users, items = (ids.reshape(len(ids), 512, 8) for ids in _pairs())
     data = tf.data.Dataset.from_tensor_slices((users, items)).repeat()
