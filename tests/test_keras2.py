@@ -9,6 +9,8 @@ from registry import ALL
 tf_keras = pytest.importorskip("tf_keras")
 import tf_opt.keras2 as tfo
 
+pytestmark = pytest.mark.core
+
 # The classes of tf_keras, with arguments that ask for all of the state.
 CLASSES = {
     "Adadelta": {},
