@@ -48,6 +48,8 @@ test-rest: lint install
 	@tools/setup_beside.sh build/$(oldest_keras) $(oldest_keras)
 	PYTHONPATH=build/$(oldest_keras) $(bin)/pytest -m 'core and not slow' \
 	  $(PYTEST_ARGS)
+	@tools/setup.sh lock
+	@tests/pure_wheel.sh $(PYTEST_ARGS)
 	@echo '==> Testing the kernels for GPUs'
 	$(bazel) test --nobuild_tests_only //tests/...
 	@tests/library_variants.sh $(PYTEST_ARGS)

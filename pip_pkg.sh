@@ -3,6 +3,7 @@
 # with --arch dist/aarch64/):
 #
 #   ./pip_pkg.sh [--all | --newest-only] [--cuda | --arch aarch64] [DIR]
+#   ./pip_pkg.sh --pure [DIR]
 #
 # It has a library for the TensorFlow minor that is installed for $PYTHON
 # (default: python3), even if that is newer than those in tf_opt/version.py, or
@@ -11,14 +12,16 @@
 # Python, and with --newest-only for the newest, to develop with. --cuda adds the
 # kernels for GPUs, with the CUDA toolkit whose nvcc is in PATH or in
 # $CUDA_HOME/bin. --arch aarch64 makes, on Debian for x86-64, the wheel for Linux
-# on ARM, which QEMU checks; on ARM leave it out.
+# on ARM, which QEMU checks; on ARM leave it out. --pure makes the wheel without
+# a library, for every system.
 #
 # Sets up what all this needs, compiles the libraries with Bazel, packs them,
 # gives the wheel the manylinux tag that fits it, and trains a step with each of
 # them, on the CPU. With --all, the newest is installed into a new virtual
 # environment for that, and the tag must be the promised one: otherwise the
 # wheel may be for systems like this one. Only a wheel that passes gets into
-# DIR. Does nothing if DIR has a wheel of just these files.
+# DIR, in the place of one of another commit. Does nothing if DIR has a wheel of
+# just these files.
 set -euo pipefail
 unset CDPATH
 # The oldest glibc that the wheel promises to run with. TensorFlow 2.21 itself
@@ -33,6 +36,7 @@ while [[ ${1:-} == --* ]]; do
   case $1 in
     --all) which=all ;;
     --newest-only) which=newest ;;
+    --pure) which=none ;;
     --cuda) config+=(--config=cuda) default=dist/cuda ;;
     --arch)
       [[ ${2:-} == aarch64 ]] || break
@@ -43,8 +47,10 @@ while [[ ${1:-} == --* ]]; do
   esac
   shift
 done
-if (($# > 1)) || [[ ${1:-} == -* ]] || ((${#config[@]} > 1)); then
-  echo "usage: $0 [--all | --newest-only] [--cuda | --arch aarch64] [DIR]" >&2
+if (($# > 1)) || [[ ${1:-} == -* ]] || ((${#config[@]} > 1)) ||
+  [[ $which == none && ${#config[@]} != 0 ]]; then
+  echo "usage: $0 [--all | --newest-only] [--cuda | --arch aarch64] [DIR]
+       $0 --pure [DIR]" >&2
   exit 2
 fi
 mkdir -p "${1:-$default}"
@@ -58,7 +64,9 @@ export TF_OPT_PYTHON=$PWD/.venv/bin/python
 
 newest=$(newest_tensorflow_minor)
 minors=("$newest")
-if [[ $which == all ]]; then
+if [[ $which == none ]]; then
+  minors=()
+elif [[ $which == all ]]; then
   mapfile -t minors < <(tensorflow_minors)
 elif [[ $which == installed ]]; then
   installed=$(installed_tensorflow_minor)
@@ -71,7 +79,10 @@ elif [[ $which == installed ]]; then
 fi
 
 # The minors whose TensorFlow isn't .venv's, and where it is.
-mapfile -t beside < <(printf '%s\n' "${minors[@]}" | grep -vxF "$newest")
+beside=()
+for minor in "${minors[@]}"; do
+  [[ $minor == "$newest" ]] || beside+=("$minor")
+done
 setup=tools/setup_tensorflow.sh
 folders=$PWD/build
 binaries=()
@@ -80,7 +91,7 @@ if [[ -n $aarch64 ]]; then
   setup=tools/setup_aarch64.sh
   folders=$PWD/build/aarch64
   export PATH=$folders/bin:$PATH
-elif [[ ${minors[-1]} == "$newest" ]]; then
+elif [[ ${minors[*]} == *"$newest" ]]; then
   say "Compiling the library of custom ops for TensorFlow $newest"
   bazel build "${config[@]}" //tf_opt:binaries
   binaries=(bazel-bin)
@@ -99,9 +110,13 @@ done
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 mkdir "$temporary/staging"
-"$TF_OPT_PYTHON" tools/stage_package.py "$temporary/staging" "${binaries[@]}"
+version=$("$TF_OPT_PYTHON" tools/stage_package.py "$temporary/staging" \
+  "${binaries[@]}")
 
-stamp=$out/.tf_opt-wheel-made-of
+# The end of the names of all wheels of this kind.
+kind=*linux_*
+[[ $which != none ]] || kind=none-any
+stamp=$out/.tf_opt-wheel-made-of-$which
 made_of=$(
   {
     find "$temporary/staging" -type f -printf '%P\0' | sort -z |
@@ -109,9 +124,8 @@ made_of=$(
     sha256sum pip_pkg.sh tests/wheel_check.py requirements/constraints.txt
   } | sha256sum
 )
-version=$(cat "$temporary/staging/requires/version.txt")
 if [[ $made_of == "$(cat "$stamp" 2>/dev/null)" ]] &&
-  compgen -G "$out/tf_opt-$version-*.whl" >/dev/null; then
+  compgen -G "$out/tf_opt-$version-py3-none-$kind.whl" >/dev/null; then
   say "The wheel in $out is up to date"
   exit
 fi
@@ -128,13 +142,17 @@ quietly() {
     fail "this failed: $*"
   }
 }
-quietly "$TF_OPT_PYTHON" -m build --wheel --no-isolation \
-  --outdir "$temporary/built" "$temporary/staging"
-# TensorFlow's library is in the process already, and must not be there twice.
-quietly auditwheel repair --strip --wheel-dir "$temporary/repaired" \
-  --exclude libtensorflow_framework.so.2 \
-  "$temporary"/built/*.whl
-wheel=$(echo "$temporary"/repaired/*.whl)
+quietly env --chdir "$temporary/staging" "$TF_OPT_PYTHON" -c \
+  'from setuptools import build_meta; build_meta.build_wheel("../built")'
+packed=$temporary/built
+if [[ $which != none ]]; then
+  packed=$temporary/repaired
+  # TensorFlow's library is in the process already, and must not be there twice.
+  quietly auditwheel repair --strip --wheel-dir "$packed" \
+    --exclude libtensorflow_framework.so.2 \
+    "$temporary"/built/*.whl
+fi
+wheel=$(echo "$packed"/*.whl)
 # A wheel to develop with may be for this system alone.
 glibc=$(grep -oP 'manylinux_2_\K[0-9]+' <<<"$wheel" | sort -n | head -n 1) || true
 if [[ $which == all ]] && ((${glibc:-999} > ${promised_glibc#2.})); then
@@ -146,7 +164,7 @@ if [[ $which == all ]] && ((${glibc:-999} > ${promised_glibc#2.})); then
 fi
 
 say "Checking $(basename "$wheel")"
-if [[ -z $aarch64 && ${minors[-1]} == "$newest" ]]; then
+if [[ -z $aarch64 && (${minors[*]} == *"$newest" || $which == none) ]]; then
   "$TF_OPT_PYTHON" -m venv "$temporary/venv"
   pip=("$temporary/venv/bin/python" -m pip install --disable-pip-version-check)
   if [[ $which == all ]]; then
@@ -156,7 +174,7 @@ if [[ -z $aarch64 && ${minors[-1]} == "$newest" ]]; then
     # Sees what .venv has, which must be all that the wheel requires.
     "$TF_OPT_PYTHON" -c 'import site; print(site.getsitepackages()[0])' \
       >"$(echo "$temporary"/venv/lib/python*/site-packages)/venv.pth"
-    quietly "${pip[@]}" --no-deps --force-reinstall "$wheel"
+    quietly "${pip[@]}" --no-deps "$wheel"
     quietly "${pip[@]}" --no-index "tf_opt[tensorflow-cpu]==$version"
   fi
   # -I: nothing but what that environment sees can be imported.
@@ -165,15 +183,15 @@ fi
 for minor in "${beside[@]}"; do
   python=$folders/tensorflow-$minor/venv/bin/python
   quietly "$python" -m pip install --disable-pip-version-check --no-deps \
-    --force-reinstall "$wheel"
+    "$wheel"
   "$python" -I tests/wheel_check.py "${minors[@]}"
 done
 
-rm -f "$out/tf_opt-$version"-*.whl
+rm -f "$out"/tf_opt-*.dev*-py3-none-$kind.whl
 mv "$wheel" "$out"
 echo "$made_of" >"$stamp"
-say "Made $out/$(basename "$wheel"), for TensorFlow $(
+say "Made $out/$(basename "$wheel")${minors:+, for TensorFlow $(
   sed 's/ /, /g' <<<"${minors[*]}"
-)"
+)}"
 [[ $which == newest ]] ||
   say "Next: pip install '$out/$(basename "$wheel")[tensorflow-cpu]'"

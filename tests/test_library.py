@@ -85,7 +85,6 @@ def break_library(folder: pathlib.Path) -> None:
     ("spoil", "reason"),
     [
         (None, "TF_OPT_DISABLE_CUSTOM_OPS is set"),
-        (lambda folder: shutil.rmtree(folder.parent), "no compiled library"),
         (pretend_source_tree, "run Python from another folder"),
         (
             lambda folder: pretend_built_against(folder, "2.99.1"),
@@ -119,6 +118,37 @@ def test_without_the_library_one_warning_and_the_same_numbers(
         (raised,) = [line for line in lines if line.startswith(error)]
         assert reason in raised
     assert "OPS loaded" not in lines
+
+
+ON_A_MAC = """
+import builtins, logging, os, runpy, sys
+import keras, tensorflow
+
+read = builtins.open
+def open_none_of_linux(path, *args, **kwargs):
+    if str(path).startswith("/proc"):
+        raise FileNotFoundError(path)
+    return read(path, *args, **kwargs)
+
+logging.basicConfig(stream=sys.stdout, level=logging.INFO)
+builtins.open, sys.platform = open_none_of_linux, "darwin"
+del os.sched_getaffinity
+sys.argv = ["tf_opt", "--report"]
+runpy.run_module("tf_opt", run_name="__main__")
+"""
+
+
+def test_the_pure_wheel_trains_on_a_mac_and_says_so_in_one_line(tmp_path):
+    package = copy_package(tmp_path)
+    shutil.rmtree(library_folder(package).parent)
+    output = python.run(ON_A_MAC + TRAIN, package)
+    assert "VALUE [0.798" in output
+    assert "WARNING" not in output
+    (line,) = re.findall("INFO:tf_opt:.*", output)
+    assert "pure wheel" in line
+    assert re.search("wheel +pure", output)
+    assert re.search(r"processor .* \d+ cores", output)
+    assert "no compiled library" in output.partition("FORCED")[2]
 
 
 def test_with_the_library_no_warning():

@@ -95,8 +95,9 @@ def test_the_wheel_is_for_the_installed_tensorflow(installed, minor, tmp_path):
     ],
 )
 def test_the_wheel_requires_what_it_has_libraries_for(
-    built_against, tensorflow, keras
+    built_against, tensorflow, keras, monkeypatch
 ):
+    monkeypatch.syspath_prepend(ROOT / "tools")
     stage = runpy.run_path(str(ROOT / "tools/stage_package.py"))
     found = stage["_tensorflow_requirement"](built_against, "2.18")
     assert found == tensorflow

@@ -5,6 +5,7 @@ Python, the machine, and environment variables that change what runs.
 """
 
 import argparse
+import contextlib
 import os
 import platform
 
@@ -46,19 +47,22 @@ def _environment() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """Describes the processor as Linux does, with the cores to run on."""
+    """Describes the processor, as Linux does, with the cores to run on."""
     fields = {}
-    with open("/proc/cpuinfo") as file:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
         for line in file:
             name, _, value = line.partition(":")
             fields.setdefault(name.strip(), value.strip())
-    model = fields.get("model name", "unknown")
+    model = fields.get("model name") or platform.processor() or "unknown"
     numbers = (
         f"{name} {fields[name]}"
         for name in ("cpu family", "model")
         if name in fields
     )
-    cores = len(os.sched_getaffinity(0))
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count()
     return ", ".join([model, *numbers, f"{cores} cores"])
 
 

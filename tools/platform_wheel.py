@@ -3,28 +3,21 @@
 import pathlib
 
 from setuptools.command.bdist_wheel import bdist_wheel
-from setuptools.errors import SetupError
 
 _LIBRARIES = pathlib.Path("tf_opt/python/ops/libraries")
 
 
 class PlatformWheel(bdist_wheel):
-    """A wheel for one platform and every Python 3.
+    """A wheel for every Python 3, and for one platform if it has libraries.
 
-    It holds shared libraries that TensorFlow loads, but no extension module:
-    nothing in it depends on Python's C interface.
+    TensorFlow loads them. They are no extension modules: nothing in them
+    depends on Python's C interface.
     """
 
     def finalize_options(self) -> None:
-        """Refuses to go on without a library: Bazel compiles them."""
-        # What makes setuptools treat the files as bound to a platform.
-        self.distribution.has_ext_modules = lambda: True
+        """Binds the wheel to this platform if it has libraries."""
+        self.distribution.has_ext_modules = _LIBRARIES.exists
         super().finalize_options()
-        if not _LIBRARIES.exists():
-            raise SetupError(
-                f"{_LIBRARIES} is missing, and pip can't compile what is in "
-                "it. Run ./pip_pkg.sh, which makes a wheel, and install that."
-            )
 
     def get_tag(self) -> tuple[str, str, str]:
         """The wheel's tag for Python, its interface, and the platform."""

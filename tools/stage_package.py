@@ -1,16 +1,17 @@
 """Collects what goes into the wheel: `stage_package.py STAGING BINARIES...`.
 
-STAGING is an empty folder, from which `python -m build` can make the wheel
-then. Each folder BINARIES is one that Bazel put the library for a TensorFlow
-minor into.
+STAGING is an empty folder, from which setuptools can make the wheel then. Each
+folder BINARIES is one that Bazel put the library for a TensorFlow minor into.
+Prints the version.
 """
 
 import json
 import pathlib
 import runpy
 import shutil
-import subprocess
 import sys
+
+import source_version
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _OPS = pathlib.Path("tf_opt/python/ops")
@@ -72,29 +73,11 @@ def _keras_requirement(built_against: list[str], minimum: str) -> str:
     return f"keras>={minimum}"
 
 
-def commit_of(root: pathlib.Path) -> str:
-    """The commit of a source tree, and whether it has changes since."""
-    # The folder of an unpacked archive may be inside of another repository.
-    if not (root / ".git").exists():
-        return "unknown"
+def stage(staging: pathlib.Path, binaries: list[pathlib.Path]) -> str:
+    """Copies sources and binaries, and writes down what the wheel requires.
 
-    def git(*arguments: str) -> str:
-        return subprocess.check_output(
-            ["git", "-C", str(root), *arguments],
-            stderr=subprocess.DEVNULL,
-            text=True,
-        ).strip()
-
-    try:
-        changes = "+changes" if git("status", "--porcelain") else ""
-        return git("rev-parse", "HEAD") + changes
-    except (OSError, subprocess.CalledProcessError):
-        # There is no git, or it refuses another user's folder.
-        return "unknown"
-
-
-def stage(staging: pathlib.Path, binaries: list[pathlib.Path]) -> None:
-    """Copies sources and binaries, and writes down what the wheel requires."""
+    Without binaries this is the pure wheel. Returns the version.
+    """
     shutil.copytree(
         _ROOT / "tf_opt",
         staging / "tf_opt",
@@ -102,33 +85,52 @@ def stage(staging: pathlib.Path, binaries: list[pathlib.Path]) -> None:
             "cc", "BUILD", "__pycache__", "*.bzl", "*.lds"
         ),
     )
-    (staging / "tf_opt/commit.txt").write_text(commit_of(_ROOT))
+    (staging / "tf_opt/commit.txt").write_text(source_version.commit())
     built = [_copy_library(folder, staging) for folder in binaries]
     for name in _METADATA:
         _copy(_ROOT / name, staging / name)
 
-    version = runpy.run_path(str(_ROOT / "tf_opt/version.py"))
-    built_against = [library["tensorflow"] for library in built]
-    tensorflow = _tensorflow_requirement(
-        built_against, next(iter(version["TENSORFLOW_MINORS"]))
+    versions = runpy.run_path(str(_ROOT / "tf_opt/version.py"))
+    minors = list(versions["TENSORFLOW_MINORS"])
+    built_against = [library["tensorflow"] for library in built] or [
+        f"{minor}.0" for minor in minors
+    ]
+    version = source_version.version(_local(built, minors))
+    path = staging / "tf_opt/version.py"
+    base = f'__version__ = "{versions["__version__"]}"'
+    path.write_text(
+        path.read_text().replace(base, f'__version__ = "{version}"')
     )
-    keras = _keras_requirement(built_against, version["MINIMUM_KERAS"])
+
+    tensorflow = _tensorflow_requirement(built_against, minors[0])
+    keras = _keras_requirement(built_against, versions["MINIMUM_KERAS"])
     requires = staging / "requires"
     requires.mkdir()
-    # A wheel with kernels for GPUs says so in its version's local part.
-    cuda = built[0]["cuda"].replace(".", "")
-    local = f"+cu{cuda}" if cuda else ""
-    (requires / "version.txt").write_text(version["__version__"] + local)
     (requires / "keras.txt").write_text(f"{keras}\n")
     (requires / "tensorflow.txt").write_text(f"tensorflow{tensorflow}\n")
-    # On ARM the one without GPUs has no name of its own.
+    # Elsewhere the one without GPUs has no name of its own.
+    has_cpu = "sys_platform == 'linux' and platform_machine == 'x86_64'"
+    has_not = "sys_platform != 'linux' or platform_machine != 'x86_64'"
     (requires / "tensorflow-cpu.txt").write_text(
-        f"tensorflow-cpu{tensorflow}; platform_machine != 'aarch64'\n"
-        f"tensorflow{tensorflow}; platform_machine == 'aarch64'\n"
+        f"tensorflow-cpu{tensorflow}; {has_cpu}\n"
+        f"tensorflow{tensorflow}; {has_not}\n"
     )
     # Its minors are TensorFlow's.
     (requires / "keras2.txt").write_text(f"tf-keras{tensorflow}\n")
+    return version
+
+
+def _local(built: list[dict], minors: list[str]) -> list[str]:
+    """Says what a wheel lacks or has, for its version's local part."""
+    found = ["{}.{}".format(*_numbers(x["tensorflow"])) for x in built]
+    lacking = [] if not built or found == minors else found
+    result = [f"tf{minor.replace('.', '')}" for minor in lacking]
+    if built and built[0]["cuda"]:
+        result.append("cu" + built[0]["cuda"].replace(".", ""))
+    return result
 
 
 if __name__ == "__main__":
-    stage(pathlib.Path(sys.argv[1]), [pathlib.Path(x) for x in sys.argv[2:]])
+    print(
+        stage(pathlib.Path(sys.argv[1]), list(map(pathlib.Path, sys.argv[2:])))
+    )

@@ -26,7 +26,7 @@ version=$(.venv/bin/python -c 'import tensorflow; print(tensorflow.__version__)'
   --constraint requirements/constraints.txt --requirement requirements/test.txt \
   --requirement requirements/demo.txt "tensorflow[and-cuda]==$version"
 "$venv/bin/python" -m pip install --disable-pip-version-check --quiet \
-  --no-deps --force-reinstall build/gpu/wheel/tf_opt-*.whl
+  --no-deps build/gpu/wheel/tf_opt-*.whl
 
 # -I: the installed package, not the sources here.
 "$venv/bin/python" -I -m tf_opt

@@ -16,6 +16,8 @@ _COMMIT = pathlib.Path(__file__).parents[1] / "commit.txt"
 
 def _wheel(loaded: library.Library) -> str:
     """Describes the installed wheel: for GPUs and CPUs, or for CPUs only."""
+    if loaded.problem == library.PURE:
+        return "pure: for every system, without custom ops"
     if not loaded.minors:
         return "none: no library was built"
     if loaded.cuda is None:
@@ -37,8 +39,8 @@ def build_info() -> dict[str, str]:
         - `commit`: the git commit that the wheel was made from, with
           `+changes` if files had changed since; `"unknown"` if it was made
           without git.
-        - `wheel`: whether this is the wheel with kernels for GPUs; if so,
-          its CUDA version and the driver it needs.
+        - `wheel`: whether this is the wheel with kernels for GPUs, with its
+          CUDA version and the driver it needs; or the pure wheel.
         - `libraries`: the TensorFlow minor versions that the wheel has a
           library for.
         - `built_against`: the TensorFlow version that the library in use was

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import warnings
 from typing import Literal, get_args
 
@@ -17,6 +18,8 @@ COMPOSED = "composed"
 Implementation = Literal["auto", "custom_op", "composed"]
 IMPLEMENTATIONS = get_args(Implementation)
 
+_LOGGER = logging.getLogger("tf_opt")
+
 
 @functools.cache
 def _warn_once(message: str) -> None:
@@ -25,6 +28,11 @@ def _warn_once(message: str) -> None:
         RuntimeWarning,
         stacklevel=2,
     )
+
+
+@functools.cache
+def _say_once() -> None:
+    _LOGGER.info("tf_opt: %s. The composed implementation runs.", library.PURE)
 
 
 def obstacle_to(
@@ -67,7 +75,10 @@ def runs_custom_op(
         and op_name is not None
         and library.library().ops is None
     ):
-        _warn_once(obstacle)
+        if library.library().problem == library.PURE:
+            _say_once()
+        else:
+            _warn_once(obstacle)
     if obstacle is not None and implementation == CUSTOM_OP:
         raise RuntimeError(
             f'implementation="custom_op" can\'t run {op_name or "it"}: '

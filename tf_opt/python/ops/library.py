@@ -31,6 +31,8 @@ CPU_TARGET_VARIABLE = "TF_OPT_CPU_TARGET"
 _LIBRARIES = pathlib.Path(__file__).parent / "libraries"
 _LIBRARY = "_tf_opt_ops.so"
 _SOURCE = pathlib.Path(__file__).resolve().parents[3]
+# Why the pure wheel loads none; what it lacks is no fault of the installation.
+PURE = "this is the pure wheel, which has no compiled library"
 _BUILT_AGAINST = "built_against.json"
 
 
@@ -100,7 +102,7 @@ def library() -> Library:
             problem=f"{DISABLE_VARIABLE} is set; unset it to use them"
         )
     if not found:
-        problem = "this installation has no compiled library"
+        problem = PURE
         if (_SOURCE / "WORKSPACE").exists():
             problem = (
                 f"this is the source tree, {_SOURCE}, and not the installed "
