@@ -13,10 +13,15 @@ cc_files = $(shell find build_deps tf_opt tests benchmarks -name '*.h' -o -name 
 development_wheel := build/wheel
 # Packages with models to train, beside .venv.
 clients := build/clients
-oldest_keras = $(shell grep -m 1 '^keras' requirements/older-keras.txt)
+uv_lock = $(bin)/uv pip compile --universal --python-version 3.10 \
+  --generate-hashes --custom-compile-command 'make lock' \
+  --annotation-style line $(LOCK_ARGS)
+oldest_keras = build/$(shell grep -m 1 -o '^keras[^ ]*' requirements/older-keras.txt)
 
 # For example `make bench BENCH_ARGS=--help` or `make test PYTEST_ARGS=-x`.
 BENCH_ARGS ?=
+# `make lock LOCK_ARGS=` keeps the versions that still fit.
+LOCK_ARGS ?= --upgrade
 PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: help
@@ -45,8 +50,9 @@ test-rest: lint install
 	@echo '==> Running the slow tests'
 	$(bin)/pytest -m slow $(PYTEST_ARGS)
 	@echo '==> Testing the core with the oldest Keras'
-	@tools/setup_beside.sh build/$(oldest_keras) $(oldest_keras)
-	PYTHONPATH=build/$(oldest_keras) $(bin)/pytest -m 'core and not slow' \
+	@tools/setup_beside.sh $(oldest_keras) \
+	  "$$(grep -m 1 '^keras' requirements/older-keras.txt)"
+	PYTHONPATH=$(oldest_keras) $(bin)/pytest -m 'core and not slow' \
 	  $(PYTEST_ARGS)
 	@echo '==> Testing the kernels for GPUs'
 	$(bazel) test --nobuild_tests_only //tests/...
@@ -124,20 +130,16 @@ torch: ## Tries again to install PyTorch, which is optional
 	@$(MAKE) torch-once
 
 .PHONY: lock
-lock: ## Pins the newest versions of all requirements
+lock: ## Pins the newest versions of all requirements, with their hashes
 	@tools/setup.sh lock
-	$(bin)/uv pip compile --universal --python-version 3.10 --upgrade \
-	  --custom-compile-command 'make lock' --annotation-style line \
-	  --output-file requirements/constraints.txt \
+	$(uv_lock) --output-file requirements/constraints.txt \
 	  requirements/build.txt requirements/demo.txt requirements/docs.txt \
 	  requirements/lint.txt requirements/lock.txt requirements/test.txt
 	for lock in requirements/tensorflow-*.txt; do \
 	  minor=$${lock#requirements/tensorflow-}; \
 	  sed "s/==.*\.\*/==$${minor%.txt}.*/;/^tensorflow/!d" \
-	    requirements/build.txt | $(bin)/uv pip compile \
-	    --universal --python-version 3.10 --upgrade \
-	    --custom-compile-command 'make lock' --annotation-style line \
-	    --output-file "$$lock" requirements/test.txt - || exit; \
+	    requirements/build.txt | $(uv_lock) --output-file "$$lock" \
+	    requirements/test.txt - || exit; \
 	done
 
 .PHONY: clean
@@ -161,7 +163,7 @@ cc-test:
 .PHONY: clients
 clients:
 	@tools/setup.sh test demo
-	@tools/setup_beside.sh $(clients) $$(grep -v '^#' requirements/clients.txt)
+	@tools/setup_beside.sh $(clients) "$$(grep -v '^#' requirements/clients.txt)"
 
 .PHONY: torch-once
 torch-once:

@@ -148,10 +148,14 @@ fi
 say "Checking $(basename "$wheel")"
 if [[ -z $aarch64 && ${minors[-1]} == "$newest" ]]; then
   "$TF_OPT_PYTHON" -m venv "$temporary/venv"
-  pip=("$temporary/venv/bin/python" -m pip install --disable-pip-version-check)
+  pip=("$TF_OPT_PYTHON" -m pip --python "$temporary/venv/bin/python" install
+    --disable-pip-version-check)
   if [[ $which == all ]]; then
+    # What it requires comes first: that has hashes, and the wheel has none.
     quietly "${pip[@]}" --constraint requirements/constraints.txt \
-      "$wheel[tensorflow-cpu]"
+      --requirement "$temporary/staging/requires/keras.txt" \
+      --requirement "$temporary/staging/requires/tensorflow-cpu.txt"
+    quietly "${pip[@]}" --no-index "$wheel[tensorflow-cpu]"
   else
     # Sees what .venv has, which must be all that the wheel requires.
     "$TF_OPT_PYTHON" -c 'import site; print(site.getsitepackages()[0])' \
