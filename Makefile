@@ -58,6 +58,7 @@ test-rest: lint install
 	$(bazel) test --nobuild_tests_only //tests/...
 	@tests/library_variants.sh $(PYTEST_ARGS)
 	@tests/gpu/run.sh --compile-only
+	@tests/reproducible.sh
 
 .PHONY: test-tensorflows
 test-tensorflows: wheel ## Tests every TensorFlow and Keras minor
@@ -72,6 +73,11 @@ test-newest: ## Tests what is newest of TensorFlow and Keras, pre-releases inclu
 .PHONY: test-aarch64
 test-aarch64: ## Tests the wheel for Linux on ARM, with QEMU
 	@tests/aarch64.sh $(PYTEST_ARGS)
+
+.PHONY: test-reproducible
+test-reproducible: ## Builds two clones of the commit, which must give one wheel
+	@tools/setup.sh build
+	@tests/reproducible.sh --clones
 
 .PHONY: test-clients
 test-clients: install torch-once clients ## Trains models of other packages with Keras' optimizer and ours

@@ -100,6 +100,12 @@ temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 mkdir "$temporary/staging"
 "$TF_OPT_PYTHON" tools/stage_package.py "$temporary/staging" "${binaries[@]}"
+# The same commit gives the same bytes: these go into the wheel.
+umask 022
+chmod -R u=rwX,go=rX "$temporary/staging"
+commit_time=$(git --git-dir=.git log -1 --format=%ct 2>/dev/null) || true
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-${commit_time:-1000000000}}
+"$TF_OPT_PYTHON" tools/sbom.py "$temporary/staging"
 
 stamp=$out/.tf_opt-wheel-made-of
 made_of=$(
