@@ -25,6 +25,7 @@ make_wheel() {
   if [[ $1 != "$PWD" ]]; then
     git clone --quiet . "$1"
     ln -s "$PWD/.venv" "$1/.venv"
+    echo .venv >>"$1/.git/info/exclude"
   fi
   say "Making the wheel in $1"
   "$1/pip_pkg.sh" --newest-only "$2"

@@ -321,3 +321,22 @@ def test_the_wheel_is_for_the_systems_that_the_readme_names():
     wheel = importlib.metadata.distribution("tf_opt").read_text("WHEEL")
     (minor,) = re.findall(r"manylinux_2_(\d+)", wheel)
     assert int(minor) <= 28
+
+
+def test_the_wheel_lists_what_is_compiled_in():
+    wheel = importlib.metadata.distribution("tf_opt")
+    lists = {
+        path.name: path.read_text()
+        for path in wheel.files
+        if path.parent.name in ("licenses", "sboms")
+    }
+    contents = json.loads(lists["tf_opt.cdx.json"])
+    assert contents["metadata"]["component"]["version"] == wheel.version
+    found = {(x["name"], x["version"]) for x in contents["components"]}
+    for path in LIBRARIES:
+        built = path.with_name("built_against.json").read_text()
+        assert ("TensorFlow", json.loads(built)["tensorflow"]) in found
+    names = {name for name, _ in found}
+    assert {"Abseil", "Protocol Buffers"} <= names
+    notices = lists["THIRD_PARTY_NOTICES.md"]
+    assert not [name for name in names if f"\n| {name} |" not in notices]
