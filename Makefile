@@ -13,10 +13,15 @@ cc_files = $(shell find build_deps tf_opt tests benchmarks -name '*.h' -o -name 
 development_wheel := build/wheel
 # Packages with models to train, beside .venv.
 clients := build/clients
-oldest_keras = $(shell grep -m 1 '^keras' requirements/older-keras.txt)
+uv_lock = $(bin)/uv pip compile --universal --python-version 3.10 \
+  --generate-hashes --custom-compile-command 'make lock' \
+  --annotation-style line $(LOCK_ARGS)
+oldest_keras = build/$(shell grep -m 1 -o '^keras[^ ]*' requirements/older-keras.txt)
 
 # For example `make bench BENCH_ARGS=--help` or `make test PYTEST_ARGS=-x`.
 BENCH_ARGS ?=
+# `make lock LOCK_ARGS=` keeps the versions that still fit.
+LOCK_ARGS ?= --upgrade
 PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: help
@@ -45,8 +50,9 @@ test-rest: lint install
 	@echo '==> Running the slow tests'
 	$(bin)/pytest -m slow $(PYTEST_ARGS)
 	@echo '==> Testing the core with the oldest Keras'
-	@tools/setup_beside.sh build/$(oldest_keras) $(oldest_keras)
-	PYTHONPATH=build/$(oldest_keras) $(bin)/pytest -m 'core and not slow' \
+	@tools/setup_beside.sh $(oldest_keras) \
+	  "$$(grep -m 1 '^keras' requirements/older-keras.txt)"
+	PYTHONPATH=$(oldest_keras) $(bin)/pytest -m 'core and not slow' \
 	  $(PYTEST_ARGS)
 	@tools/setup.sh lock
 	@tests/pure_wheel.sh $(PYTEST_ARGS)
@@ -54,6 +60,7 @@ test-rest: lint install
 	$(bazel) test --nobuild_tests_only //tests/...
 	@tests/library_variants.sh $(PYTEST_ARGS)
 	@tests/gpu/run.sh --compile-only
+	@tests/reproducible.sh
 
 .PHONY: test-tensorflows
 test-tensorflows: wheel ## Tests every TensorFlow and Keras minor
@@ -68,6 +75,11 @@ test-newest: ## Tests what is newest of TensorFlow and Keras, pre-releases inclu
 .PHONY: test-aarch64
 test-aarch64: ## Tests the wheel for Linux on ARM, with QEMU
 	@tests/aarch64.sh $(PYTEST_ARGS)
+
+.PHONY: test-reproducible
+test-reproducible: ## Builds two clones of the commit, which must give one wheel
+	@tools/setup.sh build
+	@tests/reproducible.sh --clones
 
 .PHONY: test-clients
 test-clients: install torch-once clients ## Trains models of other packages with Keras' optimizer and ours
@@ -126,20 +138,16 @@ torch: ## Tries again to install PyTorch, which is optional
 	@$(MAKE) torch-once
 
 .PHONY: lock
-lock: ## Pins the newest versions of all requirements
+lock: ## Pins the newest versions of all requirements, with their hashes
 	@tools/setup.sh lock
-	$(bin)/uv pip compile --universal --python-version 3.10 --upgrade \
-	  --custom-compile-command 'make lock' --annotation-style line \
-	  --output-file requirements/constraints.txt \
+	$(uv_lock) --output-file requirements/constraints.txt \
 	  requirements/build.txt requirements/demo.txt requirements/docs.txt \
 	  requirements/lint.txt requirements/lock.txt requirements/test.txt
 	for lock in requirements/tensorflow-*.txt; do \
 	  minor=$${lock#requirements/tensorflow-}; \
 	  sed "s/==.*\.\*/==$${minor%.txt}.*/;/^tensorflow/!d" \
-	    requirements/build.txt | $(bin)/uv pip compile \
-	    --universal --python-version 3.10 --upgrade \
-	    --custom-compile-command 'make lock' --annotation-style line \
-	    --output-file "$$lock" requirements/test.txt - || exit; \
+	    requirements/build.txt | $(uv_lock) --output-file "$$lock" \
+	    requirements/test.txt - || exit; \
 	done
 
 .PHONY: clean
@@ -163,7 +171,7 @@ cc-test:
 .PHONY: clients
 clients:
 	@tools/setup.sh test demo
-	@tools/setup_beside.sh $(clients) $$(grep -v '^#' requirements/clients.txt)
+	@tools/setup_beside.sh $(clients) "$$(grep -v '^#' requirements/clients.txt)"
 
 .PHONY: torch-once
 torch-once:

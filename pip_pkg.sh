@@ -112,6 +112,12 @@ trap 'rm -rf "$temporary"' EXIT
 mkdir "$temporary/staging"
 version=$("$TF_OPT_PYTHON" tools/stage_package.py "$temporary/staging" \
   "${binaries[@]}")
+# The same commit gives the same bytes: these go into the wheel.
+umask 022
+chmod -R u=rwX,go=rX "$temporary/staging"
+commit_time=$(git --git-dir=.git log -1 --format=%ct 2>/dev/null) || true
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-${commit_time:-1000000000}}
+"$TF_OPT_PYTHON" tools/sbom.py "$temporary/staging"
 
 # The end of the names of all wheels of this kind.
 kind=*linux_*
@@ -166,10 +172,14 @@ fi
 say "Checking $(basename "$wheel")"
 if [[ -z $aarch64 && (${minors[*]} == *"$newest" || $which == none) ]]; then
   "$TF_OPT_PYTHON" -m venv "$temporary/venv"
-  pip=("$temporary/venv/bin/python" -m pip install --disable-pip-version-check)
+  pip=("$TF_OPT_PYTHON" -m pip --python "$temporary/venv/bin/python" install
+    --disable-pip-version-check)
   if [[ $which == all ]]; then
+    # What it requires comes first: that has hashes, and the wheel has none.
     quietly "${pip[@]}" --constraint requirements/constraints.txt \
-      "$wheel[tensorflow-cpu]"
+      --requirement "$temporary/staging/requires/keras.txt" \
+      --requirement "$temporary/staging/requires/tensorflow-cpu.txt"
+    quietly "${pip[@]}" --no-index "$wheel[tensorflow-cpu]"
   else
     # Sees what .venv has, which must be all that the wheel requires.
     "$TF_OPT_PYTHON" -c 'import site; print(site.getsitepackages()[0])' \

@@ -14,6 +14,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Registers the markers and checks what is under test."""
     for marker in (
         "core: what meets Keras; it also runs on older Kerases",
+        "needs_library: of the core, but the pure wheel can't pass it",
         "kernels: it also runs on other builds and other TensorFlows",
         "requires_trainable_backend: of Keras' own tests",
         "slow: left out of `make test`, as quicker tests meet the same code",

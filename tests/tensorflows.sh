@@ -58,7 +58,7 @@ fi
 
 mapfile -t older_keras < <(grep -v '^#' requirements/older-keras.txt)
 for requirement in "${older_keras[@]}"; do
-  tools/setup_beside.sh "build/$requirement" "$requirement"
+  tools/setup_beside.sh "build/${requirement%% *}" "$requirement"
 done
 
 newest=$(newest_tensorflow_minor)
@@ -72,7 +72,7 @@ for minor in $(tensorflow_minors); do
   fi
   tools/install_wheel.sh dist "$environment"
   for requirement in "${keras[@]}"; do
-    run "$environment" "$PWD/build/$requirement" "$@"
+    run "$environment" "$PWD/build/${requirement%% *}" "$@"
   done
   run "$environment" "" "$@"
 done

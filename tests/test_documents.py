@@ -134,6 +134,26 @@ def test_docstring_example_runs(example: doctest.DocTest) -> None:
     assert not results.failed, "".join(report)
 
 
+def test_compatibility_lists_what_is_public() -> None:
+    text = (ROOT / "docs/compatibility.md").read_text()
+    section = text.split("## Public names")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `([\w.]+)`.*? \| (.*) \|$", section, re.MULTILINE)
+    listed = [
+        f"{module}.{name}"
+        for module, names in rows
+        for name in re.findall(r"`(\w+)`", names)
+    ]
+    classes = {x for x in tf_opt.__all__ if inspect.isclass(getattr(tf_opt, x))}
+    keras2 = {*tf_opt.keras2.__all__} - classes
+    assert classes - {*tf_opt.keras2.__all__} == {"LossScaleOptimizer"}
+    public = {module: sys.modules[module].__all__ for module in MODULES}
+    public["tf_opt.keras2"] = keras2
+    public["tf_opt.keras2.callbacks"] = tf_opt.keras2.callbacks.__all__
+    assert sorted(listed) == sorted(
+        f"{k}.{x}" for k in public for x in public[k]
+    )
+
+
 def test_what_is_public_has_an_example() -> None:
     names = {example.name for example in EXAMPLES}
     used = {f"{each.__module__}.{each.__qualname__}" for each in USED}

@@ -93,6 +93,7 @@ def test_plans_are_bounded_and_many_stay_where_too_many_take_turns(monkeypatch):
     ],
     ids=lambda options: next(iter(options)),
 )
+@pytest.mark.needs_library
 def test_options_of_a_launch_cost_few_calls_and_no_bits(options):
     def make(**options: Any) -> tuple[list[Any], Callable[[Any], None]]:
         variables = [keras.Variable([1.0, 2.0]) for _ in range(6)]
@@ -165,6 +166,7 @@ def test_memory_stays_the_same_from_step_to_step(implementation):
     assert kept < 200 * 500  # Python numbers keep 1,800 bytes in each step.
 
 
+@pytest.mark.needs_library
 def test_an_implementation_changed_later_is_used():
     variable = keras.Variable([1.0])
     optimizer = tf_opt.Adam(0.1)

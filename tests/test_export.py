@@ -52,6 +52,7 @@ class Trainer(tf.Module):
 
 
 @pytest.mark.core
+@pytest.mark.needs_library
 def test_models_are_served_without_tf_opt_and_training_with_it(
     strategy, tmp_path
 ):

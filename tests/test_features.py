@@ -358,6 +358,7 @@ def test_loss_scaling_has_one_scale():
         optimizer.loss_scale_factor = 2.0
 
 
+@pytest.mark.needs_library
 def test_mixed_float16_leaves_our_loss_scaling_and_saves_it(tmp_path):
     keras.config.set_dtype_policy("mixed_float16")
     try:

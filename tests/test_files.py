@@ -61,7 +61,12 @@ def loaded(kind: str, case: str, folder: pathlib.Path) -> keras.Model:
 
 
 @pytest.mark.parametrize(
-    "kind", ["keras", "weights.h5", "checkpoint", "pickle", "saved_model"]
+    "kind",
+    [
+        *("keras", "weights.h5", "checkpoint", "pickle"),
+        # Its training function was traced with the ops.
+        pytest.param("saved_model", marks=pytest.mark.needs_library),
+    ],
 )
 @pytest.mark.parametrize(("files", "case"), cases(), indirect=["files"])
 def test_a_file_of_an_earlier_build_continues_with_the_same_bits(

@@ -21,7 +21,6 @@ from processes import python
 PACKAGE = pathlib.Path(tf_opt.__file__).parent
 MINOR = ".".join(tf.__version__.split(".")[:2])
 LIBRARIES = sorted(PACKAGE.glob("python/ops/libraries/*/_tf_opt_ops.so"))
-assert LIBRARIES
 
 TRAIN = """
 import warnings
@@ -152,6 +151,7 @@ def test_the_pure_wheel_trains_on_a_mac_and_says_so_in_one_line(tmp_path):
 
 
 def test_with_the_library_no_warning():
+    assert LIBRARIES
     output = python.run(TRAIN)
     assert "OPS loaded" in output
     assert "WARNING" not in output
@@ -351,3 +351,22 @@ def test_the_wheel_is_for_the_systems_that_the_readme_names():
     wheel = importlib.metadata.distribution("tf_opt").read_text("WHEEL")
     (minor,) = re.findall(r"manylinux_2_(\d+)", wheel)
     assert int(minor) <= 28
+
+
+def test_the_wheel_lists_what_is_compiled_in():
+    wheel = importlib.metadata.distribution("tf_opt")
+    lists = {
+        path.name: path.read_text()
+        for path in wheel.files
+        if path.parent.name in ("licenses", "sboms")
+    }
+    contents = json.loads(lists["tf_opt.cdx.json"])
+    assert contents["metadata"]["component"]["version"] == wheel.version
+    found = {(x["name"], x["version"]) for x in contents["components"]}
+    for path in LIBRARIES:
+        built = path.with_name("built_against.json").read_text()
+        assert ("TensorFlow", json.loads(built)["tensorflow"]) in found
+    names = {name for name, _ in found}
+    assert {"Abseil", "Protocol Buffers"} <= names
+    notices = lists["THIRD_PARTY_NOTICES.md"]
+    assert not [name for name in names if f"\n| {name} |" not in notices]

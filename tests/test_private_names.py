@@ -126,6 +126,7 @@ PLACES = {
 
 
 @pytest.mark.core
+@pytest.mark.needs_library
 @pytest.mark.parametrize(
     "hidden",
     [

@@ -236,3 +236,10 @@ def test_a_pickled_optimizer_brings_tf_opt_and_a_model_does_not(tmp_path):
         "Adam(learning_rate=0.1, maximize=True)",
         "tf_opt.python.optimizers.adam",
     ]
+
+
+def test_code_in_a_configuration_is_refused():
+    config = tf_opt.Adam().get_config()
+    code = keras.saving.serialize_keras_object(lambda: 0.1)
+    with pytest.raises(ValueError, match="Python lambda"):
+        tf_opt.Adam.from_config({**config, "learning_rate": code})

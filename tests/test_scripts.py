@@ -104,3 +104,15 @@ def test_the_wheel_requires_what_it_has_libraries_for(
     assert stage["_keras_requirement"](built_against, "3.12") == keras
     with pytest.raises(SystemExit, match="2.30 and later"):
         stage["_tensorflow_requirement"](built_against, "2.30")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["constraints", "keras2", "older-keras", "tensorflow-*"]
+)
+def test_what_is_installed_is_pinned_with_its_hash(pattern):
+    for path in ROOT.glob(f"requirements/{pattern}.txt"):
+        lines = path.read_text().replace("\\\n", "").splitlines()
+        requirements = [x for x in lines if x.strip()[:1] not in ("", "#")]
+        assert requirements
+        for line in requirements:
+            assert re.match(r"[a-z][\w.-]+==\S+ .*--hash=sha256:\w{64}", line)

@@ -14,9 +14,8 @@ import sys
 import tempfile
 from typing import Any
 
-from setuptools import build_meta
-
 import stage_package
+from setuptools import build_meta
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _NOT_SOURCES = (".venv*", "bazel-*", "build", "dist", "__pycache__")

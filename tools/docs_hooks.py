@@ -22,6 +22,8 @@ PAGES = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "THIRD_PARTY_NOTICES.md": "third-party-notices.md",
 }
 _IMAGE = re.compile(r'<img [^>]*src="([^"]*)"[^>]*>')
 _SOURCES = {page: source for source, page in PAGES.items()}

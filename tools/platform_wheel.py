@@ -1,6 +1,7 @@
 """The kind of wheel that tf_opt is; setuptools reads it from pyproject.toml."""
 
 import pathlib
+import shutil
 
 from setuptools.command.bdist_wheel import bdist_wheel
 
@@ -22,3 +23,9 @@ class PlatformWheel(bdist_wheel):
     def get_tag(self) -> tuple[str, str, str]:
         """The wheel's tag for Python, its interface, and the platform."""
         return "py3", "none", super().get_tag()[2]
+
+    def write_wheelfile(self, wheelfile_base: str, **options: str) -> None:
+        """Also adds the list of the wheel's contents, if sbom.py made one."""
+        super().write_wheelfile(wheelfile_base, **options)
+        if pathlib.Path("sboms").exists():
+            shutil.copytree("sboms", pathlib.Path(wheelfile_base, "sboms"))

@@ -5,7 +5,8 @@
 #
 # installs missing system packages, makes .venv with $PYTHON (default: python3)
 # and installs requirements/GROUP.txt into it, at the versions that
-# requirements/constraints.txt pins. With the group test it installs Keras 2, too.
+# requirements/constraints.txt pins and with the hashes that it lists. With the
+# group test it installs Keras 2, too.
 set -euo pipefail
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -70,6 +71,9 @@ fi
 say "Installing into $venv what these need: ${stale[*]}"
 # A terminal gets pip's progress bars; a log doesn't.
 [[ -t 1 ]] || requirements+=(--quiet)
+# Python's own pip is too old to take hashes from constraints.
+"$venv/bin/python" -m pip install --disable-pip-version-check --quiet \
+  --requirement <(sed -n '/^pip==/,/# via/p' requirements/constraints.txt)
 "$venv/bin/python" -m pip install --disable-pip-version-check \
   --constraint requirements/constraints.txt "${requirements[@]}"
 for group in "${stale[@]}"; do

@@ -13,7 +13,7 @@ requirement=$(grep -F "tf-keras==$1." requirements/keras2.txt) ||
 if [[ $requirement == "$(cat "$2/.installed-keras2" 2>/dev/null)" ]]; then
   exit
 fi
-say "Installing $requirement into $2"
+say "Installing ${requirement%% *} into $2"
 "$2/bin/python" -m pip install --disable-pip-version-check --quiet --no-deps \
-  "$requirement"
+  --requirement <(echo "$requirement")
 echo "$requirement" >"$2/.installed-keras2"

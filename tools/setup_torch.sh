@@ -2,7 +2,7 @@
 # Tries, once, to install PyTorch into .venv; tests that compare with it are
 # skipped where it isn't. The version's label "+cpu" exists only where a build for
 # the CPU is offered: nobody is made to download the gigabytes of CUDA libraries
-# that come with the other one.
+# that come with the other one. Where that is differs, and so its hash isn't pinned.
 set -euo pipefail
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,7 +19,8 @@ say "Installing $requirement (optional)"
 # Errors are kept from the screen: the last one goes into one calm line.
 if ! {
   errors=$(.venv/bin/python -m pip install "${quiet[@]}" \
-    --disable-pip-version-check --constraint requirements/constraints.txt \
+    --disable-pip-version-check \
+    --constraint <(grep -o '^[a-z][^\]*' requirements/constraints.txt) \
     "$requirement" 2>&1 >&3)
 } 3>&1; then
   say "Going on without it; tests that compare with it are skipped" \

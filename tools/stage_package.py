@@ -19,6 +19,7 @@ _METADATA = (
     "pyproject.toml",
     "README.md",
     "LICENSE",
+    "THIRD_PARTY_NOTICES.md",
     "tools/platform_wheel.py",
 )
 

@@ -22,9 +22,11 @@ venv=build/gpu/venv
 say "Installing TensorFlow for GPUs and the wheel into $venv"
 .venv/bin/python -m venv "$venv"
 version=$(.venv/bin/python -c 'import tensorflow; print(tensorflow.__version__)')
+# Without hashes: those of the CUDA libraries aren't pinned.
 "$venv/bin/python" -m pip install --disable-pip-version-check --quiet \
-  --constraint requirements/constraints.txt --requirement requirements/test.txt \
-  --requirement requirements/demo.txt "tensorflow[and-cuda]==$version"
+  --constraint <(grep -o '^[a-z][^\]*' requirements/constraints.txt) \
+  --requirement requirements/test.txt --requirement requirements/demo.txt \
+  "tensorflow[and-cuda]==$version"
 "$venv/bin/python" -m pip install --disable-pip-version-check --quiet \
   --no-deps build/gpu/wheel/tf_opt-*.whl
 
