@@ -79,6 +79,11 @@ def tf_variable(variable: Any) -> Any:
     return variable.value if isinstance(variable, keras.Variable) else variable
 
 
+def path_of(variable: Variable) -> str:
+    """Returns a variable's path, or the name of a variable without one."""
+    return getattr(variable, "path", variable.name)
+
+
 def without_autocast() -> contextlib.AbstractContextManager:
     """Returns a context in which Keras doesn't cast variables.
 

@@ -17,8 +17,7 @@ from typing import Any, Literal, NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic, checks
-from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.step_frame import is_known
+from tf_opt.python.functional.arithmetic import Scalar, is_known
 from tf_opt.python.functional.update import Formula, Update
 
 

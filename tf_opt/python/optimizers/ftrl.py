@@ -9,8 +9,8 @@ from typing_extensions import Unpack
 
 from tf_opt.python.dispatch import COMPOSED, CUSTOM_OP
 from tf_opt.python.functional import ftrl_rule
+from tf_opt.python.functional.arithmetic import is_known
 from tf_opt.python.functional.checks import require
-from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import LearningRate, Number
 from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.definition import optimizer

@@ -12,9 +12,8 @@ import tensorflow as tf
 from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic, muon_rule
-from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import Scalar, is_known
 from tf_opt.python.functional.rule_spec import MATRIX
-from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import LearningRate, Number, Variable
 from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.choices import Choices

@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.dispatch import IMPLEMENTATIONS, Implementation
+from tf_opt.python.functional.arithmetic import is_known
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
 from tf_opt.python.optimizers.state import placement, table_modes
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState

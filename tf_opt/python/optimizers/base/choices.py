@@ -26,10 +26,10 @@ from tf_opt.python.functional.checks import require
 from tf_opt.python.keras_internals import (
     Variable,
     excluded_variables_of,
+    path_of,
     searched_name_of,
 )
 from tf_opt.python.optimizers.state import patterns, table_modes
-from tf_opt.python.optimizers.values.gradients import path_of
 
 # The form of `by_position`. A build ignores every other one, so the number only
 # changes where a build that reads this form would misread the new one.

@@ -13,7 +13,12 @@ import tensorflow as tf
 from tf_opt.python import keras_internals
 from tf_opt.python.dispatch import Implementation
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.keras_internals import LearningRate, Number, Variable
+from tf_opt.python.keras_internals import (
+    LearningRate,
+    Number,
+    Variable,
+    path_of,
+)
 from tf_opt.python.optimizers.base import arguments, representation, saving
 from tf_opt.python.optimizers.base.building import StateBuilder
 from tf_opt.python.optimizers.base.choices import OPTIONS, Choices, Exclusions
@@ -27,7 +32,6 @@ from tf_opt.python.optimizers.step.plan import PlanKeeper
 from tf_opt.python.optimizers.step.settings import needs_bits
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import path_of
 from tf_opt.python.tensorflow_internals import explains_later_traces
 
 _MULTIPLIERS = ("learning_rate_multipliers", "weight_decay_multipliers")

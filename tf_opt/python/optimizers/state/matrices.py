@@ -8,9 +8,8 @@ from typing import Any
 
 from tf_opt.python.functional.arithmetic import may_be_matrix
 from tf_opt.python.functional.checks import require
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Variable, path_of
 from tf_opt.python.optimizers.state import patterns
-from tf_opt.python.optimizers.values.gradients import path_of
 
 # By path, the number of axes that are inputs; if negative, of those that are
 # outputs. The names are those of Keras' layers.

@@ -16,9 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional.arithmetic import Flag, choose
+from tf_opt.python.functional.arithmetic import Flag, choose, is_known
 from tf_opt.python.functional.rule_spec import Form, RuleSpec
-from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number, Variable, tf_variable
 from tf_opt.python.optimizers.state.placement import bytes_of
 from tf_opt.python.optimizers.values import variables as access

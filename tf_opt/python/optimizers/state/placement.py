@@ -22,9 +22,8 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.functional.checks import require
-from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.keras_internals import path_of, tf_variable
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import path_of
 from tf_opt.python.tensorflow_internals import plain_variables
 
 _Strategy = tf.distribute.Strategy

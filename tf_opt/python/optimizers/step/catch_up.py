@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import coasting
 from tf_opt.python.functional.arithmetic import Flag, both
-from tf_opt.python.keras_internals import Variable, tf_variable
+from tf_opt.python.keras_internals import Variable, path_of, tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.table_modes import CATCH_UP
 from tf_opt.python.optimizers.step import frame as frames
@@ -20,7 +20,7 @@ from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.values import gradients, validation
+from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 
@@ -125,7 +125,7 @@ class UpToDateReads:
                 "own loop, or for tables without a Keras `Embedding`, a call "
                 "of `optimizer.catch_up(table, ids)` before the model reads "
                 "the table. Received gradients of: "
-                f"{list(map(gradients.path_of, others))}",
+                f"{list(map(path_of, others))}",
                 stacklevel=2,
             )
 
@@ -190,5 +190,5 @@ def _index_of(state: OptimizerState, variable: Variable) -> int:
     except KeyError as error:
         raise ValueError(
             "`variables` must be variables that the optimizer was built with. "
-            f"Received: `{gradients.path_of(variable)}`"
+            f"Received: `{path_of(variable)}`"
         ) from error

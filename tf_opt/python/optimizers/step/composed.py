@@ -325,7 +325,7 @@ def _bound_by(
     scalars: Scalars,
 ) -> rule_function.Update:
     """Returns the update with a variable's learning rate; often `bound`."""
-    if step_frame.is_known(own.learning_rate, 1):
+    if arithmetic.is_known(own.learning_rate, 1):
         return bound
     return _bound(rule, rule.scaled(own.learning_rate, scalars))
 

@@ -15,9 +15,9 @@ from tf_opt.python.functional.arithmetic import (
     both,
     choose,
     equal,
+    is_known,
 )
 from tf_opt.python.functional.rule_spec import FRACTION, Number
-from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.plan import Bucket, Plan, make

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tf_opt.python import dispatch
 from tf_opt.python.functional.rule_spec import ELEMENTWISE, MATRIX, Form
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Variable, path_of
 from tf_opt.python.ops.calls import (
     ResourceApplyOp,
     merge_slices,
@@ -28,7 +28,7 @@ from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import Gradient, path_of
+from tf_opt.python.optimizers.values.gradients import Gradient
 
 
 class Bucket(NamedTuple):

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, get_args
 import keras
 import tensorflow as tf
 
-from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.step_frame import is_known
+from tf_opt.python.functional.arithmetic import Scalar, is_known
 from tf_opt.python.keras_internals import Number, Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Rounding

@@ -19,13 +19,13 @@ from tf_opt.python.functional.rule_spec import (
     Number,
     Range,
 )
-from tf_opt.python.keras_internals import Variable, is_overwritten_by_gradient
-from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import (
-    are_rows,
-    as_indices,
+from tf_opt.python.keras_internals import (
+    Variable,
+    is_overwritten_by_gradient,
     path_of,
 )
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.gradients import are_rows, as_indices
 from tf_opt.python.tensorflow_internals import inside_xla
 
 
