@@ -211,7 +211,7 @@ def _keras(optimizer: Optimizer) -> Optimizer:
     result = cls(**{k: x for k, x in config.items() if k in taken})
     if optimizer.built:
         state = optimizer._state
-        averages.begin(optimizer._settings(), state)
+        averages.begin(optimizer, state)
         excluded = itertools.compress(state.variables, state.excluded)
         result.exclude_from_weight_decay(var_list=list(excluded))
     else:

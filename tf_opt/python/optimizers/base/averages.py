@@ -24,8 +24,7 @@ from tf_opt.python.functional.arithmetic import Flag, Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Weight
-from tf_opt.python.optimizers.step.frame import update_count
-from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.context import update_count
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.tensorflow_internals import inside_xla
 
@@ -154,12 +153,12 @@ def new_swap(
     return ComputedSwap(state, weight)
 
 
-def begin(settings: Settings, state: OptimizerState) -> None:
+def begin(optimizer: keras.optimizers.Optimizer, state: OptimizerState) -> None:
     """Lets averages start as the variables, before the first update.
 
     The variables may have been assigned since `build`.
     """
-    if update_count(settings, state) == 0:
+    if update_count(state, optimizer.gradient_accumulation_steps) == 0:
         start_averages(state)
 
 

@@ -28,8 +28,8 @@ from tf_opt.python.optimizers.state.optimizer_state import (
     UnsavedState,
 )
 from tf_opt.python.optimizers.step.catch_up import UpToDateReads
+from tf_opt.python.optimizers.step.context import needs_bits
 from tf_opt.python.optimizers.step.plan import PlanKeeper
-from tf_opt.python.optimizers.step.settings import needs_bits
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.tensorflow_internals import explains_later_traces
@@ -64,7 +64,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
     _own_checks: Mapping[str, arguments.Check] = {}
     _if_left_out: Mapping[str, str] = {}
 
-    # Where Keras' averages begin (`Settings.begins_averages`).
+    # Where Keras' averages begin (`StepContext.begins_averages`).
     _begins_averages = True
 
     implementation: Implementation

@@ -18,15 +18,14 @@ from tf_opt.python.optimizers.base import averages
 from tf_opt.python.optimizers.base.arguments import is_off
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.step.composed import Composed
+from tf_opt.python.optimizers.step.context import StepContext
 from tf_opt.python.optimizers.step.frame import (
     BucketStep,
     Factors,
     Frame,
-    StepContext,
     factors_of,
 )
 from tf_opt.python.optimizers.step.launch import launch
-from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
@@ -72,9 +71,12 @@ class KerasStep(KerasOptimizer):
             self._state.shared,
         )
 
-    def _settings(self, *arguments: Any, **options: Any) -> Settings:
-        """Returns the options of the next step; see `Settings.of`."""
-        return Settings.of(self, *arguments, **options)
+    def _context(self, **options: Any) -> StepContext:
+        """Returns what the next step reads; see `StepContext`."""
+        begins = self._begins_averages
+        return StepContext(
+            self, self._rule(), self._state, begins_averages=begins, **options
+        )
 
     def _overridden(self) -> list[str]:
         """Returns the names of what Keras' step calls that aren't tf_opt's."""
@@ -195,16 +197,13 @@ class KerasStep(KerasOptimizer):
                     "tf_opt's `update_step` writes variables itself. Override "
                     "`update_step`, too, without calling tf_opt's"
                 )
-        rule, settings, state = self._rule(), self._settings(), self._state
-        self._check_keras_has_options(rule)
+        context = self._context()
+        self._check_keras_has_options(context.rule)
         gradient = gradients.as_gradient(gradient, variable)
         others = self._plans.in_use
-        plan = self._plans.of_step(
-            rule, settings, state, [gradient], [variable]
-        )
+        context = self._plans.of_step(context, [gradient], [variable])
         self._plans.in_use |= others
-        context = StepContext(rule, settings, state, plan)
-        (bucket,), (updated,) = plan.buckets, plan.variables
+        (bucket,), (updated,) = context.plan.buckets, context.plan.variables
         runs_op = bucket.runs_op
         gradient = gradients.for_update(
             gradient, updated, variable, sparse=bucket.sparse, for_op=runs_op
@@ -213,7 +212,7 @@ class KerasStep(KerasOptimizer):
         rates = factors_of(context, bucket).learning_rate
         factors = Factors(learning_rate=rates, weight_decay=0.0)
         updates = access.as_number(self.iterations)
-        scalars = rule.scalars(learning_rate, updates)
+        scalars = context.rule.scalars(learning_rate, updates)
         step = BucketStep(bucket, [gradient], Frame(), factors, scalars)
         with tf.control_dependencies(context.check_numbers()):
             if runs_op:
