@@ -6,7 +6,6 @@ Check this file when a new Keras comes out.
 from __future__ import annotations
 
 import contextlib
-import functools
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -291,36 +290,6 @@ def numbers_in_float32() -> Iterator[None]:
         yield
     finally:
         keras.config.set_floatx(floatx)
-
-
-@functools.cache
-def _one() -> tf.Tensor:
-    """Returns a constant 1, cached: creating it takes longer than adding it."""
-    with tf.init_scope(), tf.device("CPU"):
-        return tf.constant(1, tf.int64)
-
-
-class _Counter(keras.Variable):
-    """Keras variable that counts in one op.
-
-    Keras' `assign_add` assigns a sum, which takes longer than a small step.
-    """
-
-    def count(self, value: int | tf.Tensor) -> None:
-        """Adds an integer."""
-        # Without `read_value=False`, reading the sum would be one more op.
-        self.value.assign_add(value, read_value=False)
-
-    def count_eagerly(self) -> None:
-        """Adds one through the handle; for eager steps without a strategy."""
-        handle = self.value.handle
-        tf.raw_ops.AssignAddVariableOp(resource=handle, value=_one())
-
-
-def count_in_one_op(optimizer: keras.optimizers.Optimizer) -> None:
-    """Lets an optimizer's step counter count in one op."""
-    # Keras' constructor has created this variable and tracks it.
-    optimizer._iterations.__class__ = _Counter
 
 
 def current_learning_rate(

@@ -114,7 +114,6 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             super().__init__(
                 learning_rate, weight_decay=weight_decay, name=name
             )
-        keras_internals.count_in_one_op(self)
         # The seed comes after what needs one.
         self.state_dtype = state_dtype
         for argument in arguments.COMMON_CHECKS:

@@ -250,12 +250,12 @@ class OptimizerState:
         """
         if enabled is True:
             if access.has_own_handle(self.iterations):
-                self.iterations.count_eagerly()
+                access.count_eagerly(self.iterations)
             else:
-                self.iterations.count(1)
+                access.count(self.iterations, 1)
             return
         counted = tf.cast(enabled, self.iterations.dtype)
-        self.iterations.count(counted)
+        access.count(self.iterations, counted)
         skipped = self.unsaved.skipped_steps
         if skipped is not None:
             skips = may_step & tf.logical_not(enabled)

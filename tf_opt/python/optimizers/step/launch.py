@@ -187,5 +187,5 @@ def run_quickly(
         # writes anything.
         return False
     state.commit(rule.next_shared(scalars, state, plan.variables), True)
-    state.iterations.count_eagerly()
+    access.count_eagerly(state.iterations)
     return True

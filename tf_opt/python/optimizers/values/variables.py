@@ -7,6 +7,7 @@ wait for each other, which isn't possible inside a condition.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -206,6 +207,28 @@ def assign(variable: Variable, value: Any) -> None:
         )
     else:
         variable.assign(value)
+
+
+def count(counter: Variable, number: int | tf.Tensor) -> None:
+    """Adds an integer to a counter.
+
+    Keras' `assign_add` assigns a sum, which takes longer than a small step.
+    """
+    # Without `read_value=False`, reading the sum would be one more op.
+    tf_variable(counter).assign_add(number, read_value=False)
+
+
+@functools.cache
+def _one() -> tf.Tensor:
+    """Returns a constant 1, cached: creating it takes longer than adding it."""
+    with tf.init_scope(), tf.device("CPU"):
+        return tf.constant(1, tf.int64)
+
+
+def count_eagerly(counter: Variable) -> None:
+    """Adds one through the handle; `eager_without_strategy` must hold."""
+    handle = tf_variable(counter).handle
+    tf.raw_ops.AssignAddVariableOp(resource=handle, value=_one())
 
 
 def read_rows(
