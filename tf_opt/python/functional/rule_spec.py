@@ -207,7 +207,6 @@ class RuleSpec:
         average_weight: The hyperparameter b, if the variable is b times its
             average plus 1 - b times the slot that starts as it. Otherwise that
             slot, if there is one, is the average.
-        takes_decay: Whether decoupled decay is part of its formula, in a mode.
         coasts: Whether rows of tables can catch up with the steps that they
             missed; see coasting.py.
         coasts_if_less: Two hyperparameters, of which the first must then be
@@ -230,7 +229,6 @@ class RuleSpec:
     modes: Sequence[str] = ()
     shared: Sequence[Shared] = ()
     average_weight: str = ""
-    takes_decay: bool = False
     coasts: bool = False
     coasts_if_less: tuple[str, str] | None = None
     other_forms: Mapping[Form, RuleSpec] = dataclasses.field(

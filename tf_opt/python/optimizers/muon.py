@@ -14,6 +14,7 @@ from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic, muon_rule
 from tf_opt.python.functional.arithmetic import Scalar, is_known
+from tf_opt.python.functional.checks import mode as check_mode
 from tf_opt.python.functional.checks import require
 from tf_opt.python.functional.rule_spec import MATRIX
 from tf_opt.python.keras_internals import (
@@ -29,7 +30,6 @@ from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.base.keras_optimizer import choice
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
-from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 
 # By path, the number of axes that are inputs; if negative, of those that are
@@ -183,7 +183,7 @@ class Muon(FusedOptimizer):
         - `rms_rate`: [Liu et al., 2025](https://arxiv.org/abs/2502.16982)
     """
 
-    _own_checks = {"exclude_embeddings": validation.check_boolean}
+    _own_checks = {"exclude_embeddings": check_mode}
 
     def __init__(
         self,

@@ -115,7 +115,7 @@ class KerasStep(KerasOptimizer):
         if not all(is_off(x.weight_decay(self.weight_decay)) for x in forms):
             # Such decay would be part of `update_step`.
             required["decoupled_weight_decay"] = True
-            if rule.spec.takes_decay:
+            if "decay_in_direction" in rule.spec.modes:
                 required["decay_in_direction"] = False
         for name, value in required.items():
             received = getattr(self, name)

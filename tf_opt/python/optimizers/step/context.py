@@ -10,15 +10,13 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Flag, Scalar, equal, is_known
-from tf_opt.python.functional.rule_spec import FRACTION, Number
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Rounding
 from tf_opt.python.optimizers.step.update_rule import Scalars, UpdateRule
 from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.validation import EMA_MOMENTUM
 from tf_opt.python.tensorflow_internals import inside_xla
-
-_EMA_MOMENTUM = Number("ema_momentum", FRACTION)
 
 
 class StepContext:
@@ -171,10 +169,10 @@ class StepContext:
         numbers = self.rule.spec.beside_op
         if not all(bucket.runs_op for bucket in self.plan.buckets):
             numbers = self.rule.spec.hyperparameters
-            numbers += (_EMA_MOMENTUM,) if self.use_ema else ()
+            numbers += (EMA_MOMENTUM,) if self.use_ema else ()
         values = {
             **self.rule.hyperparameters,
-            _EMA_MOMENTUM.name: self.ema_momentum,
+            EMA_MOMENTUM.name: self.ema_momentum,
         }
         checks: list[tf.Operation] = []
         for number in numbers:
