@@ -172,9 +172,11 @@ ADAM_NUMBERS = (
     Number("beta_2", DECAY_RATE),
     EPSILON,
 )
-INITIAL_ACCUMULATOR_VALUE = Number(
-    "initial_accumulator_value", NON_NEGATIVE, in_rule=False, in_op=False
+# A number that neither the functional rule nor the op takes.
+of_optimizer = functools.partial(
+    Number, range=NON_NEGATIVE, in_rule=False, in_op=False
 )
+INITIAL_ACCUMULATOR_VALUE = of_optimizer("initial_accumulator_value")
 FIRST_MOMENT = Slot("m", "momentum", "_momentums", moves=True)
 SECOND_MOMENT = Slot("v", "velocity", "_velocities")
 

@@ -53,8 +53,6 @@ class Step:
         self._grads = grads
         self._variables = variables
         self._may_step = may_step
-        # Replicas that accumulate don't launch the op.
-        self._accumulates_in_replicas = context.accumulates_in_replicas
         self._constrained = [x for x in variables if x.constraint is not None]
         # A graph's ops that find what is wrong, and launches: the ops that
         # later ops wait for.
@@ -83,13 +81,13 @@ class Step:
         context, grads = self._context, self._checked()
         if context.state.working_copies:
             return transfer.with_sums(context, grads, self._run_where_state_is)
-        if self._accumulates_in_replicas:
+        if context.accumulates_in_replicas:
             enabled = self._run_in_replicas(grads)
         else:
             if context.sums_replicas:
                 grads = replicas.sum_gradients(context.plan, grads)
             update = context.is_update()
-            enabled = self._update(context, grads, update, self._may_step)
+            enabled = self._update(grads, update, self._may_step)
         self._constrain(enabled)
         return self._count(enabled)
 
@@ -115,7 +113,8 @@ class Step:
         if self._awaited:
             with self._after_awaited():
                 grads = list(map(gradients.identity, grads))
-        launches = not self._accumulates_in_replicas
+        # Replicas that accumulate don't launch the op.
+        launches = not self._context.accumulates_in_replicas
         converted: list[Any] = [None] * len(grads)
         for bucket in plan.buckets:
             for i in bucket.positions:
@@ -150,7 +149,7 @@ class Step:
         # Not only updates move averages and apply constraints.
         every_step = context.use_ema or bool(self._constrained)
         with transfer.moved(context.state, parts, every_step or update):
-            enabled = self._update(context, grads, update, self._may_step)
+            enabled = self._update(grads, update, self._may_step)
             self._constrain(enabled)
         return self._count(enabled)
 
@@ -204,28 +203,26 @@ class Step:
         context = self._context.replace(gradient_scale=1.0, use_ema=False)
         replicas.share_accumulated(context.state, context.plan)
         nothing = list(map(tf.zeros_like, context.plan.variables))
-        self._update(context, nothing, True, True)
+        step = Step(context, nothing, self._variables, self._may_step)
+        step._update(nothing, True, True)
 
     # ---- Measure, update, commit. ----
 
     def _update(
-        self,
-        context: StepContext,
-        grads: Sequence[Gradient],
-        update: Flag,
-        enabled: Flag,
+        self, grads: Sequence[Gradient], update: Flag, enabled: Flag
     ) -> Flag:
         """Measures, updates and commits; flags as in `Frame`.
 
         Returns:
             Whether the step counts: False if it was skipped.
         """
+        context = self._context
         # For each bucket, the rows of its accumulators that aren't zero.
         rows = accumulated_rows(context, update)
         measures = None
         if context.measures:
             if not context.accumulates:
-                grads = self._merged(context, grads)
+                grads = self._merged(grads)
             measures = measuring.measure(
                 context,
                 grads,
@@ -237,19 +234,17 @@ class Step:
         if context.skip_nonfinite:
             enabled = both(enabled, measures.finite)
         frame = frames.frame_of(context, update=update, enabled=enabled)
-        self._launch_and_commit(context, grads, rows, frame, measures)
+        self._launch_and_commit(grads, rows, frame, measures)
         return enabled
 
-    def _merged(
-        self, context: StepContext, grads: Sequence[Gradient]
-    ) -> list[Gradient]:
+    def _merged(self, grads: Sequence[Gradient]) -> list[Gradient]:
         """Sums repeated rows once for measuring and updating by the op."""
         result = list(grads)
-        for bucket in context.plan.buckets:
+        for bucket in self._context.plan.buckets:
             if not (bucket.sparse and bucket.runs_op):
                 continue
             own = [grads[i] for i in bucket.positions]
-            with bucket.on_device(context.state):
+            with bucket.on_device(self._context.state):
                 slices = bucket.merged(own)
             for i, gradient in zip(bucket.positions, slices, strict=True):
                 result[i] = gradient
@@ -257,12 +252,12 @@ class Step:
 
     def _launch_and_commit(
         self,
-        context: StepContext,
         grads: Sequence[Gradient],
         rows: Sequence[Sequence[tf.Tensor]],
         frame: Frame,
         measures: measuring.Measures | None,
     ) -> None:
+        context = self._context
         rule, state, plan = context.rule, context.state, context.plan
         commits = frame.commits
         scalars = context.scalars()
