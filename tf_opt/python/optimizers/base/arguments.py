@@ -8,7 +8,6 @@ from functools import partial
 from numbers import Integral
 from typing import Any, Literal, TypedDict, get_args
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -16,7 +15,7 @@ from tf_opt.python.dispatch import IMPLEMENTATIONS, Implementation
 from tf_opt.python.functional.arithmetic import is_known
 from tf_opt.python.functional.checks import mode as check_mode
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.keras_internals import Number
+from tf_opt.python.keras_internals import Number, Optimizer
 from tf_opt.python.optimizers.state import placement, table_modes
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import (
@@ -179,7 +178,7 @@ def standard(checks: Mapping[str, Check], name: str, value: Any) -> Any:
 
 
 def check(
-    optimizer: keras.optimizers.Optimizer,
+    optimizer: Optimizer,
     checks: Mapping[str, Check],
     name: str,
     value: Any,
@@ -221,7 +220,7 @@ def fixed(spec: RuleSpec, own: Sequence[str]) -> frozenset[str]:
 
 
 def check_fits_state(
-    optimizer: keras.optimizers.Optimizer,
+    optimizer: Optimizer,
     state: OptimizerState,
     name: str,
     value: Any,

@@ -20,10 +20,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
-
 from tf_opt.python.functional.checks import require
 from tf_opt.python.keras_internals import (
+    Optimizer,
     Variable,
     excluded_variables_of,
     path_of,
@@ -143,7 +142,7 @@ class Choices:
 
     def resolve(
         self,
-        optimizer: keras.optimizers.Optimizer,
+        optimizer: Optimizer,
         variables: Sequence[Variable],
     ) -> Choices:
         """Returns the choices with values for an optimizer's variables.

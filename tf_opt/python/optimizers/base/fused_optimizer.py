@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -316,7 +317,7 @@ class FusedOptimizer(KerasStep):
                     grads, trainable_variables, may_step=may_step
                 )
 
-    def _unless_swapped_in(self) -> contextlib.AbstractContextManager[Flag]:
+    def _unless_swapped_in(self) -> AbstractContextManager[Flag]:
         """Returns the context of a step; swapped-in averages forbid it."""
         if not self._has_average():
             return contextlib.nullcontext(True)

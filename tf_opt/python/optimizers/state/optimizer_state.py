@@ -9,6 +9,7 @@ import functools
 import gc
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -190,7 +191,7 @@ class OptimizerState:
             return tf_variable(variable)
         return self.working_copies[self.index_of(variable)]
 
-    def on_device(self, index: int) -> contextlib.AbstractContextManager:
+    def on_device(self, index: int) -> AbstractContextManager:
         """Returns the context of the device on which the state lives."""
         if not self.working_copies:
             return contextlib.nullcontext()

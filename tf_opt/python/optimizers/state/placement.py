@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -72,9 +73,7 @@ class _OnDevice(Placement):
             not access.has_copies(variable) and variable.device == self._device
         )
 
-    def beside(
-        self, variable: tf.Variable
-    ) -> contextlib.AbstractContextManager:
+    def beside(self, variable: tf.Variable) -> AbstractContextManager:
         if tf.distribute.has_strategy():
             return plain_variables(self._device)
         # A function that creates variables is traced once more, with them.
@@ -113,9 +112,7 @@ class _InShards(Placement):
     def working_copy(self, variable: tf.Variable) -> tf.Variable:
         return access.copies_of(variable)[self._owners[id(variable)]]
 
-    def beside(
-        self, variable: tf.Variable
-    ) -> contextlib.AbstractContextManager:
+    def beside(self, variable: tf.Variable) -> AbstractContextManager:
         return plain_variables(self.working_copy(variable).device)
 
 

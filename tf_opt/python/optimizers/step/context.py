@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Flag, Scalar, equal, is_known
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Optimizer, Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Rounding
 from tf_opt.python.optimizers.step.update_rule import Scalars, UpdateRule
@@ -43,7 +43,7 @@ class StepContext:
 
     def __init__(
         self,
-        optimizer: keras.optimizers.Optimizer,
+        optimizer: Optimizer,
         rule: UpdateRule,
         state: OptimizerState,
         gradient_scale: Scalar | None = None,

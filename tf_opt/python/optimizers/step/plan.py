@@ -6,9 +6,9 @@ While a step is traced this happens once. Eager steps keep their plans.
 from __future__ import annotations
 
 import collections
-import contextlib
 import random
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -63,9 +63,7 @@ class Bucket(NamedTuple):
         """Whether the custom op updates these variables."""
         return self.lists is not None
 
-    def on_device(
-        self, state: OptimizerState
-    ) -> contextlib.AbstractContextManager:
+    def on_device(self, state: OptimizerState) -> AbstractContextManager:
         """Returns the context of the device on which its state lives."""
         return state.on_device(self.indices[0])
 

@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -62,7 +63,7 @@ class Step:
     def _composed(self) -> Composed:
         return Composed(self._context)
 
-    def _after_awaited(self) -> contextlib.AbstractContextManager:
+    def _after_awaited(self) -> AbstractContextManager:
         """Returns a context in which a graph's ops wait for earlier ones."""
         if tf.executing_eagerly():
             return contextlib.nullcontext()
