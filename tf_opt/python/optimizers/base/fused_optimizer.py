@@ -15,17 +15,20 @@ from tf_opt.python.functional.arithmetic import Flag, cond
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import averages
 from tf_opt.python.optimizers.base.averages import Swap
+from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.base.keras_step import KerasStep
 from tf_opt.python.optimizers.step import replicas, transfer
 from tf_opt.python.optimizers.step.catch_up import bring_up_to_date
+from tf_opt.python.optimizers.step.context import StepContext
 from tf_opt.python.optimizers.step.launch import run_quickly
 from tf_opt.python.optimizers.step.step import Step
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients, validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import GradientLike
 
 
-class FusedOptimizer(KerasStep):
+class FusedOptimizer(KerasStep, KerasOptimizer):
     """Base class: updates all variables of a type in one launch of an op.
 
     A subclass has a rule, which `definition.optimizer` gives it, and arguments.
@@ -262,6 +265,26 @@ class FusedOptimizer(KerasStep):
             self._is_copied = False
 
     # ---- A step. ----
+
+    def _rule(self) -> UpdateRule:
+        """Returns the rule with the hyperparameters of the next step."""
+        spec = self._state.spec
+        return UpdateRule(
+            spec,
+            {
+                name: access.as_number(x) if isinstance(x, Variable) else x
+                for name in spec.arguments
+                for x in [getattr(self, name)]
+            },
+            self._state.shared,
+        )
+
+    def _context(self, **options: Any) -> StepContext:
+        """Returns what the next step reads; see `StepContext`."""
+        begins = self._begins_averages
+        return StepContext(
+            self, self._rule(), self._state, begins_averages=begins, **options
+        )
 
     @property
     def iterations(self) -> Any:

@@ -16,9 +16,7 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import STEP_HOOKS, Variable
 from tf_opt.python.optimizers.base import averages
 from tf_opt.python.optimizers.base.arguments import is_off
-from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.context import StepContext
 from tf_opt.python.optimizers.step.frame import (
     BucketStep,
     Factors,
@@ -52,31 +50,11 @@ def hooks_of(cls: type) -> Mapping[str, Any]:
     return {name: getattr(cls, name, None) for name in STEP_HOOKS}
 
 
-class KerasStep(KerasOptimizer):
-    """Base class: an optimizer whose rule updates one variable at a time."""
+class KerasStep:
+    """Mixin: Keras' own step, in which the rule updates one variable."""
 
     # What Keras' step calls of the class in tf_opt (see definition.py).
     _hooks: Mapping[str, Any] = {}
-
-    def _rule(self) -> UpdateRule:
-        """Returns the rule with the hyperparameters of the next step."""
-        spec = self._state.spec
-        return UpdateRule(
-            spec,
-            {
-                name: access.as_number(x) if isinstance(x, Variable) else x
-                for name in spec.arguments
-                for x in [getattr(self, name)]
-            },
-            self._state.shared,
-        )
-
-    def _context(self, **options: Any) -> StepContext:
-        """Returns what the next step reads; see `StepContext`."""
-        begins = self._begins_averages
-        return StepContext(
-            self, self._rule(), self._state, begins_averages=begins, **options
-        )
 
     def _overridden(self) -> list[str]:
         """Returns the names of what Keras' step calls that aren't tf_opt's."""
