@@ -8,7 +8,7 @@ import re
 import keras
 import pytest
 import tf_opt
-from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.base import arguments
 
 from counterparts import KERAS
 from registry import ALL
@@ -22,10 +22,8 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 def parameters(cls: type) -> dict[str, inspect.Parameter]:
     found = dict(inspect.signature(cls).parameters)
-    # Keras' own hides nothing there but an error; the base class's takes what
-    # its subclasses declare.
-    for name in ("kwargs", "hyperparameters"):
-        found.pop(name, None)
+    # Keras' own hides nothing there but an error.
+    found.pop("kwargs", None)
     return found
 
 
@@ -51,10 +49,10 @@ def test_every_argument_is_seen_and_saved(name):
     kinds = {parameter.kind for parameter in found.values()}
     assert inspect.Parameter.VAR_KEYWORD not in kinds
     # The shared arguments must not drift apart between the classes.
-    common = parameters(FusedOptimizer)
+    common = arguments.parameters()
     assert set(common) <= set(found)
     for argument, parameter in common.items():
-        if argument not in {"learning_rate", "weight_decay"}:
+        if argument != "weight_decay":
             assert found[argument].default == parameter.default, argument
 
 

@@ -6,9 +6,9 @@ Check this file when a new Keras comes out.
 from __future__ import annotations
 
 import contextlib
-import functools
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from tf_opt.python.tensorflow_internals import private
 
+Optimizer = keras.optimizers.Optimizer
 Variable = keras.Variable | tf.Variable
 # A number, or a variable that may be assigned to between steps.
 Number = float | Variable
@@ -79,7 +80,12 @@ def tf_variable(variable: Any) -> Any:
     return variable.value if isinstance(variable, keras.Variable) else variable
 
 
-def without_autocast() -> contextlib.AbstractContextManager:
+def path_of(variable: Variable) -> str:
+    """Returns a variable's path, or the name of a variable without one."""
+    return getattr(variable, "path", variable.name)
+
+
+def without_autocast() -> AbstractContextManager:
     """Returns a context in which Keras doesn't cast variables.
 
     In a layer's call with mixed precision it does: `value` is a tensor then.
@@ -102,9 +108,7 @@ def own_variables_of(layer: keras.Layer) -> list[keras.Variable]:
     return list(layer._trainable_variables)
 
 
-def trainable_variables_of(
-    optimizer: keras.optimizers.Optimizer,
-) -> list[Variable]:
+def trainable_variables_of(optimizer: Optimizer) -> list[Variable]:
     """Returns the variables that an optimizer was built with; empty before."""
     return getattr(optimizer, "_trainable_variables", [])
 
@@ -116,12 +120,12 @@ def is_schedule(learning_rate: Any) -> bool:
     )
 
 
-def given_learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
+def given_learning_rate_of(optimizer: Optimizer) -> Any:
     """Returns what holds the learning rate; None if it isn't constructed."""
     return getattr(optimizer, "_learning_rate", None)
 
 
-def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
+def learning_rate_of(optimizer: Optimizer) -> Any:
     """Returns the learning rate: a number, a schedule or a callable."""
     learning_rate = optimizer._learning_rate
     if isinstance(learning_rate, keras.Variable):
@@ -129,7 +133,7 @@ def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
     return learning_rate
 
 
-def config_of(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
+def config_of(optimizer: Optimizer) -> dict[str, Any]:
     """Returns an optimizer's configuration with its learning rate as it is.
 
     `get_config` serializes a schedule or a callable, which not all of them can
@@ -141,14 +145,12 @@ def config_of(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
     return {**view.get_config(), "learning_rate": rate}
 
 
-def strategy_of(
-    optimizer: keras.optimizers.Optimizer,
-) -> tf.distribute.Strategy:
+def strategy_of(optimizer: Optimizer) -> tf.distribute.Strategy:
     """Returns the strategy under which an optimizer was created."""
     return optimizer._distribution_strategy
 
 
-def optimizer_map_of(optimizer: keras.optimizers.Optimizer) -> Any:
+def optimizer_map_of(optimizer: Optimizer) -> Any:
     """Returns the map of a `MultiOptimizer` from variables to optimizers."""
     return optimizer._optimizer_map
 
@@ -162,17 +164,13 @@ def unwrapped(optimizer: Any) -> list[Any]:
     return [optimizer]
 
 
-def part_of(
-    optimizer: keras.optimizers.Optimizer, variable: Variable
-) -> keras.optimizers.Optimizer:
+def part_of(optimizer: Optimizer, variable: Variable) -> Optimizer:
     """Returns the optimizer in a built `MultiOptimizer` for a variable."""
     key = optimizer._var_key(variable)
     return optimizer.optimizers[optimizer._var_to_optimizer_idx[key]]
 
 
-def missing_variable_of(
-    optimizer: keras.optimizers.Optimizer,
-) -> keras.Variable | None:
+def missing_variable_of(optimizer: Optimizer) -> keras.Variable | None:
     """Returns the variable missing in the `variables` of a Keras Nadam, if any.
 
     If a `LossScaleOptimizer` builds it, its `variables` lack the product of the
@@ -184,7 +182,7 @@ def missing_variable_of(
     return product
 
 
-def unused_variables_of(optimizer: keras.optimizers.Optimizer) -> set[int]:
+def unused_variables_of(optimizer: Optimizer) -> set[int]:
     """Returns the `id`s of variables that no step of Keras reads.
 
     Adafactor computes the second moment of a matrix anew in each step, and has
@@ -212,7 +210,7 @@ def searched_name_of(variable: Variable) -> str:
 
 
 def exclude_same_from_weight_decay(
-    source: keras.optimizers.Optimizer, target: keras.optimizers.Optimizer
+    source: Optimizer, target: Optimizer
 ) -> None:
     """Copies the exclusions from weight decay, which no config contains."""
     keys = getattr(source, "_exclude_from_weight_decay", set())
@@ -225,9 +223,7 @@ def exclude_same_from_weight_decay(
     target._exclude_from_weight_decay = set(keys)
 
 
-def build_eagerly(
-    optimizer: keras.optimizers.Optimizer, variables: Sequence[Variable]
-) -> None:
+def build_eagerly(optimizer: Optimizer, variables: Sequence[Variable]) -> None:
     """Builds an optimizer in its name scope, also while a step is traced.
 
     Where a step is traced, as in `fit`, TensorFlow would first make all
@@ -288,39 +284,7 @@ def numbers_in_float32() -> Iterator[None]:
         keras.config.set_floatx(floatx)
 
 
-@functools.cache
-def _one() -> tf.Tensor:
-    """Returns a constant 1, cached: creating it takes longer than adding it."""
-    with tf.init_scope(), tf.device("CPU"):
-        return tf.constant(1, tf.int64)
-
-
-class _Counter(keras.Variable):
-    """Keras variable that counts in one op.
-
-    Keras' `assign_add` assigns a sum, which takes longer than a small step.
-    """
-
-    def count(self, value: int | tf.Tensor) -> None:
-        """Adds an integer."""
-        # Without `read_value=False`, reading the sum would be one more op.
-        self.value.assign_add(value, read_value=False)
-
-    def count_eagerly(self) -> None:
-        """Adds one through the handle; for eager steps without a strategy."""
-        handle = self.value.handle
-        tf.raw_ops.AssignAddVariableOp(resource=handle, value=_one())
-
-
-def count_in_one_op(optimizer: keras.optimizers.Optimizer) -> None:
-    """Lets an optimizer's step counter count in one op."""
-    # Keras' constructor has created this variable and tracks it.
-    optimizer._iterations.__class__ = _Counter
-
-
-def current_learning_rate(
-    optimizer: keras.optimizers.Optimizer, step: Callable[[], Any]
-) -> Any:
+def current_learning_rate(optimizer: Optimizer, step: Callable[[], Any]) -> Any:
     """Returns the learning rate: a number, tensor or variable.
 
     `step` returns the number of the step for a schedule.
@@ -342,9 +306,7 @@ def current_learning_rate(
     return tf.reshape(rate, [])
 
 
-def name_scope_of(
-    optimizer: keras.optimizers.Optimizer,
-) -> contextlib.AbstractContextManager:
+def name_scope_of(optimizer: Optimizer) -> AbstractContextManager:
     """Returns the name scope of a step's ops; eager ops have no names."""
     if tf.executing_eagerly():
         return contextlib.nullcontext()
@@ -352,7 +314,7 @@ def name_scope_of(
 
 
 def to_update(
-    optimizer: keras.optimizers.Optimizer,
+    optimizer: Optimizer,
     grads: Sequence[Any],
     variables: Sequence[Variable],
 ) -> tuple[list[Any], list[Variable]]:
@@ -369,7 +331,7 @@ def to_update(
 
 
 def take_for(
-    optimizer: keras.optimizers.Optimizer,
+    optimizer: Optimizer,
     copies: Sequence[tf.Variable | None],
     variables: Sequence[Variable],
 ) -> None:
@@ -382,7 +344,7 @@ def take_for(
 
 
 def excluded_variables_of(
-    optimizer: keras.optimizers.Optimizer, variables: Iterable[Variable]
+    optimizer: Optimizer, variables: Iterable[Variable]
 ) -> list[Variable]:
     """Returns those that were excluded from weight decay as `var_list`."""
     keys = getattr(optimizer, "_exclude_from_weight_decay", set())

@@ -163,19 +163,14 @@ def _install_in_layers(embedding_class: Any) -> None:
         return
 
     @functools.wraps(call)
-    def up_to_date(
-        layer: Any,
-        inputs: Any,
-        *arguments: Any,
-        **options: Any,
-    ) -> Any:
+    def up_to_date(layer: Any, inputs: Any) -> Any:
         for optimizer in getattr(_step, "optimizers", ()):
             table = layer.embeddings
             known = keras_internals.trainable_variables_of(optimizer)
             # It isn't if the layer computes it (LoRA), or if it is frozen.
             if not known or any(table is variable for variable in known):
                 optimizer.catch_up(table, _rows_read(table, inputs))
-        return call(layer, inputs, *arguments, **options)
+        return call(layer, inputs)
 
     up_to_date.reads_up_to_date = True
     embedding_class.call = up_to_date

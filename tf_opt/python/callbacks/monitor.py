@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.functional.arithmetic import slot_dtype
+from tf_opt.python.keras_internals import path_of
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state import patterns, storage
 from tf_opt.python.optimizers.values import validation
-from tf_opt.python.optimizers.values.gradients import path_of
 from tf_opt.python.tensorflow_internals import constant
 
 # `tf.summary.scalar` needs the package tensorboard. This is what it writes.

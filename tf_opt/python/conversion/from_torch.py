@@ -18,11 +18,10 @@ from tf_opt.python.conversion.torch_counterparts import (
     layout_of,
 )
 from tf_opt.python.conversion.torch_layouts import Layout
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Variable, path_of
 from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state import patterns
-from tf_opt.python.optimizers.values.gradients import path_of
 
 
 def from_torch(

@@ -7,6 +7,7 @@ import copy
 import inspect
 import itertools
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -15,14 +16,13 @@ from typing_extensions import Unpack
 
 from tf_opt.python import keras_internals
 from tf_opt.python.conversion import features
+from tf_opt.python.keras_internals import Optimizer
 from tf_opt.python.optimizers.base import averages, saving
 from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_opt.python.optimizers.state.table_modes import RowWise
-
-Optimizer = keras.optimizers.Optimizer
 
 # What Keras' optimizers don't compute.
 _LACKS = (
@@ -211,7 +211,7 @@ def _keras(optimizer: Optimizer) -> Optimizer:
     result = cls(**{k: x for k, x in config.items() if k in taken})
     if optimizer.built:
         state = optimizer._state
-        averages.begin(optimizer._settings(), state)
+        averages.begin(optimizer, state)
         excluded = itertools.compress(state.variables, state.excluded)
         result.exclude_from_weight_decay(var_list=list(excluded))
     else:
@@ -319,9 +319,7 @@ def _own_variables(optimizer: Optimizer) -> list[keras.Variable]:
     return variables if missing is None else [*variables, missing]
 
 
-def _strategy_scope_of(
-    optimizer: Optimizer,
-) -> contextlib.AbstractContextManager:
+def _strategy_scope_of(optimizer: Optimizer) -> AbstractContextManager:
     """Returns the scope in which to create the result's variables."""
     if not isinstance(optimizer, Optimizer):
         return contextlib.nullcontext()

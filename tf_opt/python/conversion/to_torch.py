@@ -21,9 +21,8 @@ from tf_opt.python.conversion.torch_counterparts import (
     Variables,
     layout_of,
 )
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Variable, path_of
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.values.gradients import path_of
 
 # Those in PyTorch that have L2 decay and decoupled decay.
 _CHOOSE_DECAY = ("Adam", "NAdam")

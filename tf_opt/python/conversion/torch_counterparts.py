@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tf_opt.python.conversion.torch_layouts import Layout
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Variable, path_of
 from tf_opt.python.optimizers.adadelta import Adadelta
 from tf_opt.python.optimizers.adagrad import Adagrad
 from tf_opt.python.optimizers.adam import Adam, AdamW
@@ -16,7 +16,6 @@ from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.nadam import NAdam
 from tf_opt.python.optimizers.rmsprop import RMSprop
 from tf_opt.python.optimizers.sgd import SGD
-from tf_opt.python.optimizers.values.gradients import path_of
 
 Variables = Sequence[Variable | None] | Mapping[str, Variable | None]
 Layouts = Mapping[str, Layout]

@@ -8,7 +8,7 @@ import keras
 
 from tf_opt.python import keras_internals
 from tf_opt.python.functional.checks import require
-from tf_opt.python.optimizers.values.gradients import path_of
+from tf_opt.python.keras_internals import path_of
 
 Layout = tuple[int, ...]
 

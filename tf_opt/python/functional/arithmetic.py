@@ -46,6 +46,12 @@ def float64(x: Scalar) -> tf.Tensor:
     return tf.cast(tf.convert_to_tensor(x), tf.float64)
 
 
+def is_known(x: Scalar, number: float) -> bool:
+    """Whether `x` is known to be this number while a step is traced."""
+    # tf.is_tensor takes longer than an op takes to run.
+    return isinstance(x, (int, float, np.generic)) and bool(x == number)
+
+
 def equal(a: Scalar, b: Scalar) -> bool | tf.Tensor:
     """Returns whether two numbers are equal.
 

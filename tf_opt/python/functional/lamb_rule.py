@@ -88,5 +88,4 @@ SPEC = rule_spec.RuleSpec(
     slots=[rule_spec.FIRST_MOMENT, rule_spec.SECOND_MOMENT],
     numbers=rule_spec.ADAM_NUMBERS,
     modes=["decay_in_direction"],
-    takes_decay=True,
 )

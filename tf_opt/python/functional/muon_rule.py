@@ -207,17 +207,8 @@ _NUMBERS = [
     Number("momentum", rule_spec.DECAY_RATE),
     Number("ns_steps", rule_spec.POSITIVE, is_static=True),
     Number("rms_rate", rule_spec.NON_NEGATIVE, may_be_none=True),
-    Number(
-        *("adam_lr_ratio", rule_spec.NON_NEGATIVE),
-        in_rule=False,
-        in_op=False,
-    ),
-    Number(
-        *("adam_weight_decay", rule_spec.NON_NEGATIVE),
-        may_be_none=True,
-        in_rule=False,
-        in_op=False,
-    ),
+    rule_spec.of_optimizer("adam_lr_ratio"),
+    rule_spec.of_optimizer("adam_weight_decay", may_be_none=True),
 ]
 _M = dataclasses.replace(rule_spec.FIRST_MOMENT, keras_list="momentums")
 _V = dataclasses.replace(rule_spec.SECOND_MOMENT, keras_list="adam_velocities")

@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic, checks
+from tf_opt.python.functional.arithmetic import is_known
 from tf_opt.python.functional.rule_spec import ROW_WISE, RuleSpec
-from tf_opt.python.functional.step_frame import is_known
 
 # Narrower types that a slot may have, by arithmetic type.
 _NARROWER = {

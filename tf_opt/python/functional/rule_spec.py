@@ -17,8 +17,7 @@ from typing import Any, Literal, NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic, checks
-from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.step_frame import is_known
+from tf_opt.python.functional.arithmetic import Scalar, is_known
 from tf_opt.python.functional.update import Formula, Update
 
 
@@ -173,9 +172,11 @@ ADAM_NUMBERS = (
     Number("beta_2", DECAY_RATE),
     EPSILON,
 )
-INITIAL_ACCUMULATOR_VALUE = Number(
-    "initial_accumulator_value", NON_NEGATIVE, in_rule=False, in_op=False
+# A number that neither the functional rule nor the op takes.
+of_optimizer = functools.partial(
+    Number, range=NON_NEGATIVE, in_rule=False, in_op=False
 )
+INITIAL_ACCUMULATOR_VALUE = of_optimizer("initial_accumulator_value")
 FIRST_MOMENT = Slot("m", "momentum", "_momentums", moves=True)
 SECOND_MOMENT = Slot("v", "velocity", "_velocities")
 
@@ -208,7 +209,6 @@ class RuleSpec:
         average_weight: The hyperparameter b, if the variable is b times its
             average plus 1 - b times the slot that starts as it. Otherwise that
             slot, if there is one, is the average.
-        takes_decay: Whether decoupled decay is part of its formula, in a mode.
         coasts: Whether rows of tables can catch up with the steps that they
             missed; see coasting.py.
         coasts_if_less: Two hyperparameters, of which the first must then be
@@ -231,7 +231,6 @@ class RuleSpec:
     modes: Sequence[str] = ()
     shared: Sequence[Shared] = ()
     average_weight: str = ""
-    takes_decay: bool = False
     coasts: bool = False
     coasts_if_less: tuple[str, str] | None = None
     other_forms: Mapping[Form, RuleSpec] = dataclasses.field(

@@ -172,6 +172,5 @@ SPEC = rule_spec.RuleSpec(
         rule_spec.Number("r", rule_spec.NON_NEGATIVE),
     ],
     modes=["decay_in_direction"],
-    takes_decay=True,
     shared=[_shared("learning_rate_max", is_rate=True), _shared("weight_sum")],
 )

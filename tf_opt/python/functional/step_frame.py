@@ -8,17 +8,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional.arithmetic import Scalar
-
-
-def is_known(x: Scalar, number: float) -> bool:
-    """Whether `x` is known to be this number while a step is traced."""
-    # tf.is_tensor takes longer than an op takes to run.
-    return isinstance(x, (int, float, np.generic)) and bool(x == number)
+from tf_opt.python.functional.arithmetic import Scalar, is_known
 
 
 def _times(factor: Scalar, x: tf.Tensor) -> tf.Tensor:

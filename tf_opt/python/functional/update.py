@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic, storage_rounding
-from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import Scalar, is_known
 from tf_opt.python.functional.coasting import MissedStep
-from tf_opt.python.functional.step_frame import is_known
 
 
 @dataclasses.dataclass(frozen=True)

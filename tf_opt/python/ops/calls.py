@@ -12,10 +12,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import Scalar, is_known
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.ops import library
 from tf_opt.python.tensorflow_internals import (
     has_op_callbacks,

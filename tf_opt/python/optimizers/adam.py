@@ -78,7 +78,7 @@ def _check_some_weight_decay(name: str, value: Number | None) -> None:
     """Raises unless it is a number >= 0 or a scalar variable."""
     allowed = "a number >= 0 for AdamW (for none, use tf_opt.Adam)"
     require(value is not None, name, value, allowed)
-    validation.check_weight_decay(name, value)
+    validation.check_number(name, value, validation.WEIGHT_DECAY)
 
 
 @optimizer(adam_rule.SPEC, keras.optimizers.AdamW, epsilon_hat=True)

@@ -21,7 +21,7 @@ from tf_opt.python.optimizers.state.optimizer_state import (
     OptimizerState,
     UnknownValueError,
 )
-from tf_opt.python.optimizers.step.frame import update_count
+from tf_opt.python.optimizers.step.context import update_count
 from tf_opt.python.optimizers.step.update_rule import Scalars, UpdateRule
 from tf_opt.python.optimizers.values import variables as access
 
@@ -164,7 +164,8 @@ class ASGD(FusedOptimizer):
 
     def _position(self) -> tf.Tensor:
         """Returns the position of the next step in `_batch_order`."""
-        return update_count(self._settings(), self._state) % self.batch_num
+        micro_steps = self.gradient_accumulation_steps
+        return update_count(self._state, micro_steps) % self.batch_num
 
     def _check_built(self, what: str) -> None:
         if not self.built:

@@ -9,13 +9,13 @@ from typing_extensions import Unpack
 
 from tf_opt.python.dispatch import COMPOSED, CUSTOM_OP
 from tf_opt.python.functional import ftrl_rule
+from tf_opt.python.functional.arithmetic import is_known
 from tf_opt.python.functional.checks import require
-from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import LearningRate, Number
 from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.context import StepContext
 
 
 @optimizer(ftrl_rule.SPEC, keras.optimizers.Ftrl)
@@ -84,14 +84,14 @@ class Ftrl(FusedOptimizer):
         **common: Unpack[CommonArguments],
     ) -> None: ...
 
-    def _settings(self, *arguments: Any, **options: Any) -> Settings:
-        settings = super()._settings(*arguments, **options)
+    def _context(self, **options: Any) -> StepContext:
+        context = super()._context(**options)
         power = self.learning_rate_power
         if is_known(power, -0.5):
-            return settings
+            return context
         allowed = (
             '-0.5 with `implementation="custom_op"`. Use "auto" or "composed"'
         )
-        is_right = settings.implementation != CUSTOM_OP
+        is_right = context.implementation != CUSTOM_OP
         require(is_right, "learning_rate_power", power, allowed)
-        return settings._replace(implementation=COMPOSED)
+        return context.replace(implementation=COMPOSED)

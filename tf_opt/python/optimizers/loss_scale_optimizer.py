@@ -11,7 +11,7 @@ import tensorflow as tf
 from tf_opt.python.functional.arithmetic import choose
 from tf_opt.python.functional.checks import require
 from tf_opt.python.functional.rule_spec import GREATER_THAN_0
-from tf_opt.python.keras_internals import Variable, refuse_lr
+from tf_opt.python.keras_internals import Optimizer, Variable, refuse_lr
 from tf_opt.python.optimizers.base import representation, saving
 from tf_opt.python.optimizers.base.arguments import KerasArguments
 from tf_opt.python.optimizers.base.forwarding import Forwarding
@@ -70,7 +70,7 @@ class LossScaleOptimizer(Forwarding, keras.optimizers.LossScaleOptimizer):
 
     def __init__(
         self,
-        inner_optimizer: keras.optimizers.Optimizer,
+        inner_optimizer: Optimizer,
         initial_scale: float = 2.0**15,
         dynamic_growth_steps: int = 2000,
         name: str | None = None,

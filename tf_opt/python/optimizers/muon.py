@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,19 +13,40 @@ import tensorflow as tf
 from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic, muon_rule
-from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import Scalar, is_known
+from tf_opt.python.functional.checks import mode as check_mode
+from tf_opt.python.functional.checks import require
 from tf_opt.python.functional.rule_spec import MATRIX
-from tf_opt.python.functional.step_frame import is_known
-from tf_opt.python.keras_internals import LearningRate, Number, Variable
+from tf_opt.python.keras_internals import (
+    LearningRate,
+    Number,
+    Variable,
+    path_of,
+)
 from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.choices import Choices
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.base.keras_optimizer import choice
-from tf_opt.python.optimizers.state import matrices, patterns
+from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
-from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
+
+# By path, the number of axes that are inputs; if negative, of those that are
+# outputs. The names are those of Keras' layers.
+_KNOWN = {
+    # Of attention: [heads, size].
+    2: {r"bias[^/]*$": 0},
+    # Of attention: [inputs, heads, size] and [heads, size, outputs].
+    3: {
+        r"(^|/)(query|key|value)/kernel": 1,
+        r"(^|/)attention_output/kernel": -1,
+        r"depthwise[^/]*(/kernel|_kernel)": 0,
+        r"conv[^/]*/(pointwise_)?kernel": -1,
+    },
+    # Of convolutions. What slides over one channel has one input.
+    4: {r"depthwise[^/]*(/kernel|_kernel)": 0, r"kernel[^/]*$": -1},
+}
 
 
 def _check_layers(name: str, value: Any) -> list[str] | None:
@@ -36,15 +58,53 @@ def _check_layers(name: str, value: Any) -> list[str] | None:
     )
 
 
+def _check_matrix_axes(name: str, value: Any) -> dict[str, int] | None:
+    """Returns a copy; raises a ValueError unless it is what `Muon` takes."""
+    if value is None:
+        return None
+    is_right = isinstance(value, Mapping) and all(
+        isinstance(x, int) and not isinstance(x, bool) for x in value.values()
+    )
+    allowed = "None or a dictionary of regular expressions and integers"
+    require(is_right, name, value, allowed)
+    patterns.check(name, value, "keys")
+    return dict(value)
+
+
 def _input_axes(
     choices: Choices, variables: Sequence[keras.Variable]
 ) -> Sequence[int]:
+    """Returns how many axes of each variable are inputs; 0: it is no matrix."""
     layers, embeddings, given = map(
         choices.values.get,
         ("exclude_layers", "exclude_embeddings", "matrix_axes"),
     )
     excluded = map(operator.or_, layers, embeddings)
-    return matrices.input_axes(variables, excluded, given)
+    return [
+        _input_axes_of(x, given and given[i], given is None)
+        if arithmetic.may_be_matrix(x) and not is_excluded
+        else 0
+        for i, (x, is_excluded) in enumerate(
+            zip(variables, excluded, strict=True)
+        )
+    ]
+
+
+def _input_axes_of(
+    variable: keras.Variable, given: int | None, are_known: bool
+) -> int:
+    """Returns these axes of one variable, given `matrix_axes` for it."""
+    path, rank = path_of(variable), len(variable.shape)
+    if given is None:
+        known = _KNOWN.get(min(rank, 4), {}).items() if are_known else ()
+        found = (axes for name, axes in known if re.search(name, path, re.I))
+        given = next(found, 1 if rank == 2 else 0)
+    if not abs(given) < rank:
+        raise ValueError(
+            f"`matrix_axes` must be less than the number of axes of `{path}`, "
+            f"of shape {tuple(variable.shape)}. Received: {given}"
+        )
+    return given % rank
 
 
 # Without `rms_rate`, as before Keras 3.13, steps have another length.
@@ -123,7 +183,7 @@ class Muon(FusedOptimizer):
         - `rms_rate`: [Liu et al., 2025](https://arxiv.org/abs/2502.16982)
     """
 
-    _own_checks = {"exclude_embeddings": validation.check_boolean}
+    _own_checks = {"exclude_embeddings": check_mode}
 
     def __init__(
         self,
@@ -170,7 +230,7 @@ class Muon(FusedOptimizer):
     )
     matrix_axes: Mapping[str, int] | None = choice(
         "matrix_axes",
-        matrices.check_matrix_axes,
+        _check_matrix_axes,
         "How many axes are the matrix' rows, by regular expression, or None.",
     )
 

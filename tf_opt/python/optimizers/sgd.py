@@ -8,7 +8,7 @@ import keras
 from typing_extensions import Unpack
 
 from tf_opt.python.functional import sgd_rule
-from tf_opt.python.functional.step_frame import is_known
+from tf_opt.python.functional.arithmetic import is_known
 from tf_opt.python.keras_internals import LearningRate, Number
 from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.definition import optimizer

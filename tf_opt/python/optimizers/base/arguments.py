@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Integral
 from typing import Any, Literal, TypedDict, get_args
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.dispatch import IMPLEMENTATIONS, Implementation
+from tf_opt.python.functional.arithmetic import is_known
+from tf_opt.python.functional.checks import mode as check_mode
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.functional.step_frame import is_known
-from tf_opt.python.keras_internals import Number
+from tf_opt.python.keras_internals import Number, Optimizer
 from tf_opt.python.optimizers.state import placement, table_modes
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import (
@@ -28,29 +29,30 @@ ScheduleBy = Literal["steps", "updates"]
 
 Check = Callable[[str, Any], None]
 
+_FLAGS = (
+    "decoupled_weight_decay",
+    "maximize",
+    "use_ema",
+    "skip_nonfinite",
+    "track_gradient_norm",
+    "master_weights",
+    "stochastic_rounding",
+    "shard_state",
+)
+_CLIP_BOUNDS = ("clipnorm", "clipvalue", "global_clipnorm")
+_NUMBERS = (
+    validation.WEIGHT_DECAY,
+    validation.EMA_MOMENTUM,
+    validation.LOSS_SCALE_FACTOR,
+    *map(validation.clip_bound, _CLIP_BOUNDS),
+)
+
 # Checks of the common arguments, when they are assigned.
 COMMON_CHECKS: Mapping[str, Check] = {
-    **dict.fromkeys(
-        (
-            "decoupled_weight_decay",
-            "maximize",
-            "use_ema",
-            "skip_nonfinite",
-            "track_gradient_norm",
-            "master_weights",
-            "stochastic_rounding",
-            "shard_state",
-        ),
-        validation.check_boolean,
-    ),
+    **dict.fromkeys(_FLAGS, check_mode),
+    **validation.checks_of(_NUMBERS),
     "learning_rate": validation.check_assigned_learning_rate,
-    "weight_decay": validation.check_weight_decay,
-    "clipnorm": validation.check_clip_bound,
-    "clipvalue": validation.check_clip_bound,
-    "global_clipnorm": validation.check_clip_bound,
-    "ema_momentum": validation.check_ema_momentum,
     "ema_overwrite_frequency": partial(validation.check_count, least=1),
-    "loss_scale_factor": validation.check_loss_scale,
     "gradient_accumulation_steps": partial(validation.check_count, least=2),
     "schedule_by": partial(
         validation.check_one_of, choices=get_args(ScheduleBy)
@@ -60,26 +62,34 @@ COMMON_CHECKS: Mapping[str, Check] = {
     "implementation": partial(validation.check_one_of, choices=IMPLEMENTATIONS),
 }
 
+# Defaults of the common arguments; the others are None.
+_DEFAULTS: Mapping[str, Any] = {
+    **dict.fromkeys(_FLAGS, False),
+    "decoupled_weight_decay": True,
+    "ema_momentum": 0.99,
+    "schedule_by": "steps",
+    "lazy_mode": False,
+    "implementation": "auto",
+}
+
 # Numbers for which Keras also takes False, like None.
 _OFF_IF_FALSE = (
     "weight_decay",
-    "clipnorm",
-    "clipvalue",
-    "global_clipnorm",
+    *_CLIP_BOUNDS,
     "ema_overwrite_frequency",
     "gradient_accumulation_steps",
 )
-
-# Those that can't change once there is a state, as of every optimizer.
-_FIXED = ("master_weights", "state_dtype", "state_device", "shard_state")
 
 # Arguments of which only one may be set, and why.
 _EXCLUSIVE = {
     ("stochastic_rounding", "master_weights"): "master weights lose nothing by "
     "rounding",
     ("shard_state", "state_device"): "all replicas have one state there",
-    ("clipnorm", "clipvalue", "global_clipnorm"): "a step clips once",
+    _CLIP_BOUNDS: "a step clips once",
 }
+
+# Those that can't change once there is a state, as of every optimizer.
+_FIXED = ("master_weights", "state_dtype", "state_device", "shard_state")
 
 
 class KerasArguments(TypedDict, total=False):
@@ -128,6 +138,22 @@ class CommonArguments(KerasArguments, Options, SavedChoices, total=False):
     """What all optimizers take, besides the learning rate."""
 
 
+def parameters() -> dict[str, inspect.Parameter]:
+    """Returns the parameters for the common arguments, by name."""
+    of_keras = [*KerasArguments.__annotations__]
+    return {
+        name: inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD
+            if name in of_keras
+            else inspect.Parameter.KEYWORD_ONLY,
+            default=_DEFAULTS.get(name),
+            annotation=annotation.__forward_arg__,
+        )
+        for name, annotation in CommonArguments.__annotations__.items()
+    }
+
+
 def standard(checks: Mapping[str, Check], name: str, value: Any) -> Any:
     """Returns an attribute's value as a type that can be serialized."""
     if name == "state_dtype":
@@ -144,7 +170,7 @@ def standard(checks: Mapping[str, Check], name: str, value: Any) -> Any:
         if dtype.is_floating or dtype.is_integer:
             value = tf.convert_to_tensor(value).numpy().item()
     # As in Keras, 0, 1 and None are flags: a YAML file or a tuner has these.
-    if checks.get(name) is validation.check_boolean and (
+    if checks.get(name) is check_mode and (
         value is None or (isinstance(value, Integral) and value in (0, 1))
     ):
         return bool(value)
@@ -152,7 +178,7 @@ def standard(checks: Mapping[str, Check], name: str, value: Any) -> Any:
 
 
 def check(
-    optimizer: keras.optimizers.Optimizer,
+    optimizer: Optimizer,
     checks: Mapping[str, Check],
     name: str,
     value: Any,
@@ -194,7 +220,7 @@ def fixed(spec: RuleSpec, own: Sequence[str]) -> frozenset[str]:
 
 
 def check_fits_state(
-    optimizer: keras.optimizers.Optimizer,
+    optimizer: Optimizer,
     state: OptimizerState,
     name: str,
     value: Any,

@@ -21,11 +21,10 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Flag, Scalar
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Optimizer, Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Weight
-from tf_opt.python.optimizers.step.frame import update_count
-from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.context import update_count
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.tensorflow_internals import inside_xla
 
@@ -138,9 +137,7 @@ def _differ(left: Sequence[tuple[Variable, tf.Tensor]]) -> bool:
     return any(bool(tf.reduce_any((x != y) & (x == x))) for x, y in now)
 
 
-def new_swap(
-    optimizer: keras.optimizers.Optimizer, state: OptimizerState
-) -> Swap:
+def new_swap(optimizer: Optimizer, state: OptimizerState) -> Swap:
     """Returns a swap; raises a RuntimeError if there can be no averages."""
     name = state.spec.average_weight
     if not name:
@@ -154,12 +151,12 @@ def new_swap(
     return ComputedSwap(state, weight)
 
 
-def begin(settings: Settings, state: OptimizerState) -> None:
+def begin(optimizer: Optimizer, state: OptimizerState) -> None:
     """Lets averages start as the variables, before the first update.
 
     The variables may have been assigned since `build`.
     """
-    if update_count(settings, state) == 0:
+    if update_count(state, optimizer.gradient_accumulation_steps) == 0:
         start_averages(state)
 
 

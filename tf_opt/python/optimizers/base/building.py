@@ -23,12 +23,11 @@ from tf_opt.python.functional.rule_spec import (
     Shared,
     Slot,
 )
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Optimizer, Variable, path_of
 from tf_opt.python.optimizers.state import storage, table_modes
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.state.placement import placement_of
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import path_of
 
 Variables = Sequence[keras.Variable]
 # Options that complex variables can't have.
@@ -40,7 +39,7 @@ class StateBuilder:
 
     def __init__(
         self,
-        optimizer: keras.optimizers.Optimizer,
+        optimizer: Optimizer,
         spec: RuleSpec,
         variables: Variables,
     ) -> None:

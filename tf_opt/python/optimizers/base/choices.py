@@ -20,16 +20,15 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
-
 from tf_opt.python.functional.checks import require
 from tf_opt.python.keras_internals import (
+    Optimizer,
     Variable,
     excluded_variables_of,
+    path_of,
     searched_name_of,
 )
 from tf_opt.python.optimizers.state import patterns, table_modes
-from tf_opt.python.optimizers.values.gradients import path_of
 
 # The form of `by_position`. A build ignores every other one, so the number only
 # changes where a build that reads this form would misread the new one.
@@ -143,7 +142,7 @@ class Choices:
 
     def resolve(
         self,
-        optimizer: keras.optimizers.Optimizer,
+        optimizer: Optimizer,
         variables: Sequence[Variable],
     ) -> Choices:
         """Returns the choices with values for an optimizer's variables.

@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import keras
 
 from tf_opt.python import keras_internals
+from tf_opt.python.functional.checks import mode as check_mode
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.optimizers.base import arguments, docstrings
-from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.base.keras_step import hooks_of
 from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.values import validation
@@ -68,17 +68,14 @@ def optimizer(
 
 def _checks_of(spec: RuleSpec) -> dict[str, arguments.Check]:
     """Returns the checks of a class's own arguments, by name."""
-    checks: dict[str, arguments.Check] = {
-        x.name: functools.partial(validation.check_number, number=x)
-        for x in spec.hyperparameters
-    }
+    checks = validation.checks_of(spec.hyperparameters)
     for slot in spec.slots:
         if slot.layers:
             checks[slot.layers] = validation.check_positive_integer
     # Some modes only decide which slots there are.
     for mode in (*spec.modes, *(slot.needed_by for slot in spec.slots)):
         if mode is not None:
-            checks.setdefault(mode, validation.check_boolean)
+            checks.setdefault(mode, check_mode)
     if spec.average is not None or spec.op is None:
         check = functools.partial(table_modes.check_not_lazy, spec)
         checks["lazy_mode"] = check
@@ -90,7 +87,7 @@ def _make_constructor(cls: type, keras_class: type | None) -> None:
     declared = inspect.signature(cls.__init__)
     *own, _ = declared.parameters.values()
     keyword = inspect.Parameter.KEYWORD_ONLY
-    common = inspect.signature(KerasOptimizer.__init__).parameters
+    common = arguments.parameters()
     of_keras = [
         common[name] if keras_class else common[name].replace(kind=keyword)
         for name in arguments.KerasArguments.__annotations__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -14,18 +15,20 @@ from tf_opt.python.functional.arithmetic import Flag, cond
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import averages
 from tf_opt.python.optimizers.base.averages import Swap
+from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.base.keras_step import KerasStep
 from tf_opt.python.optimizers.step import replicas, transfer
 from tf_opt.python.optimizers.step.catch_up import bring_up_to_date
-from tf_opt.python.optimizers.step.frame import StepContext
+from tf_opt.python.optimizers.step.context import StepContext
 from tf_opt.python.optimizers.step.launch import run_quickly
 from tf_opt.python.optimizers.step.step import Step
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients, validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import GradientLike
 
 
-class FusedOptimizer(KerasStep):
+class FusedOptimizer(KerasStep, KerasOptimizer):
     """Base class: updates all variables of a type in one launch of an op.
 
     A subclass has a rule, which `definition.optimizer` gives it, and arguments.
@@ -37,9 +40,6 @@ class FusedOptimizer(KerasStep):
     _is_copied = False
     # Set by a callback that leaves the average in place after `fit`.
     _is_swapped_after_fit: Callable[[], bool] = bool
-
-    def _context(self) -> StepContext:
-        return StepContext(self._rule(), self._settings(), self._state)
 
     @property
     def implementation_in_use(self) -> str | None:
@@ -116,7 +116,7 @@ class FusedOptimizer(KerasStep):
                 "`swap_out_average()` first."
             )
         self._swap = averages.new_swap(self, self._state)
-        averages.begin(self._settings(), self._state)
+        averages.begin(self, self._state)
         self._swap.swap_in()
         self._iterations.assign(-1 - self._iterations)
 
@@ -266,6 +266,26 @@ class FusedOptimizer(KerasStep):
 
     # ---- A step. ----
 
+    def _rule(self) -> UpdateRule:
+        """Returns the rule with the hyperparameters of the next step."""
+        spec = self._state.spec
+        return UpdateRule(
+            spec,
+            {
+                name: access.as_number(x) if isinstance(x, Variable) else x
+                for name in spec.arguments
+                for x in [getattr(self, name)]
+            },
+            self._state.shared,
+        )
+
+    def _context(self, **options: Any) -> StepContext:
+        """Returns what the next step reads; see `StepContext`."""
+        begins = self._begins_averages
+        return StepContext(
+            self, self._rule(), self._state, begins_averages=begins, **options
+        )
+
     @property
     def iterations(self) -> Any:
         """The number of steps, or of updates with gradient accumulation."""
@@ -320,7 +340,7 @@ class FusedOptimizer(KerasStep):
                     grads, trainable_variables, may_step=may_step
                 )
 
-    def _unless_swapped_in(self) -> contextlib.AbstractContextManager[Flag]:
+    def _unless_swapped_in(self) -> AbstractContextManager[Flag]:
         """Returns the context of a step; swapped-in averages forbid it."""
         if not self._has_average():
             return contextlib.nullcontext(True)
@@ -334,7 +354,7 @@ class FusedOptimizer(KerasStep):
         may_step: Flag,
         **how: Any,
     ) -> Flag:
-        """Runs a step if it may; `how` are arguments of `Settings.of`.
+        """Runs a step if it may; `how` are arguments of `StepContext`.
 
         Returns whether the step counts: False if it was skipped.
         """
@@ -349,17 +369,15 @@ class FusedOptimizer(KerasStep):
             if trainable_variables is None
             else trainable_variables
         )
-        settings = self._settings(**how)
-        plan = None
-        if access.eager_without_strategy():
-            plan = self._plans.find(variables, settings.implementation)
-        if plan is not None and run_quickly(
-            StepContext(self._rule(), settings, self._state, plan),
-            grads,
-            variables,
-        ):
-            self._plans.in_use = plan.implementations
-            return True
+        context = plan = None
+        if self.built and access.eager_without_strategy():
+            context = self._context(**how)
+            plan = self._plans.find(variables, context.implementation)
+        if plan is not None:
+            context.plan = plan
+            if run_quickly(context, grads, variables):
+                self._plans.in_use = plan.implementations
+                return True
         is_new = plan is None and trainable_variables is not None
         if is_new:
             access.check_variables(variables)
@@ -367,8 +385,6 @@ class FusedOptimizer(KerasStep):
         if is_new:
             access.build_in_first_step(self, variables)
             self._check_variables_are_known(variables)
-        if self._state.since:
-            self._reads.warn_of_others(self._state, settings, grads, variables)
         if access.in_several_replicas():
             access.check_strategy_of(self)
             replicas.check_have_copies(variables)
@@ -376,16 +392,15 @@ class FusedOptimizer(KerasStep):
             transfer.check_outside_of_xla(
                 shard_state=self.shard_state, state_device=self.state_device
             )
-        if settings.skip_nonfinite:
-            validation.check_none_is_overwritten(variables)
         with keras_internals.name_scope_of(self):
+            context = context or self._context(**how)
+            if self._state.since:
+                self._reads.warn_of_others(context, grads, variables)
+            if context.skip_nonfinite:
+                validation.check_none_is_overwritten(variables)
             grads, variables = keras_internals.to_update(self, grads, variables)
             if not grads:
                 self._state.count(may_step)
                 return may_step
-            rule = self._rule()
-            plan = self._plans.of_step(
-                rule, settings, self._state, grads, variables
-            )
-            context = StepContext(rule, settings, self._state, plan)
+            context = self._plans.of_step(context, grads, variables)
             return Step(context, grads, variables, may_step).run()

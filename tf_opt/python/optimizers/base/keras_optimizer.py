@@ -13,7 +13,11 @@ import tensorflow as tf
 from tf_opt.python import keras_internals
 from tf_opt.python.dispatch import Implementation
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.keras_internals import LearningRate, Number, Variable
+from tf_opt.python.keras_internals import (
+    LearningRate,
+    Variable,
+    path_of,
+)
 from tf_opt.python.optimizers.base import arguments, representation, saving
 from tf_opt.python.optimizers.base.building import StateBuilder
 from tf_opt.python.optimizers.base.choices import OPTIONS, Choices, Exclusions
@@ -23,11 +27,10 @@ from tf_opt.python.optimizers.state.optimizer_state import (
     UnsavedState,
 )
 from tf_opt.python.optimizers.step.catch_up import UpToDateReads
+from tf_opt.python.optimizers.step.context import needs_bits
 from tf_opt.python.optimizers.step.plan import PlanKeeper
-from tf_opt.python.optimizers.step.settings import needs_bits
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import path_of
 from tf_opt.python.tensorflow_internals import explains_later_traces
 
 _MULTIPLIERS = ("learning_rate_multipliers", "weight_decay_multipliers")
@@ -60,47 +63,15 @@ class KerasOptimizer(keras.optimizers.Optimizer):
     _own_checks: Mapping[str, arguments.Check] = {}
     _if_left_out: Mapping[str, str] = {}
 
-    # Where Keras' averages begin (`Settings.begins_averages`).
+    # Where Keras' averages begin (`StepContext.begins_averages`).
     _begins_averages = True
 
     implementation: Implementation
     # The variables that a step reads and writes; None before `build`.
     _state: OptimizerState | None = None
 
-    def __init__(
-        self,
-        learning_rate: LearningRate,
-        weight_decay: Number | None = None,
-        clipnorm: Number | None = None,
-        clipvalue: Number | None = None,
-        global_clipnorm: Number | None = None,
-        use_ema: bool = False,
-        ema_momentum: Number = 0.99,
-        ema_overwrite_frequency: int | None = None,
-        loss_scale_factor: Number | None = None,
-        gradient_accumulation_steps: int | None = None,
-        name: str | None = None,
-        *,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        schedule_by: arguments.ScheduleBy = "steps",
-        learning_rate_multipliers: Mapping[str, float] | None = None,
-        weight_decay_multipliers: Mapping[str, float] | None = None,
-        skip_nonfinite: bool = False,
-        track_gradient_norm: bool = False,
-        lazy_mode: table_modes.LazyMode = False,
-        master_weights: bool = False,
-        stochastic_rounding: bool = False,
-        seed: int | None = None,
-        state_dtype: storage.StateDtype | None = None,
-        state_device: str | None = None,
-        shard_state: bool = False,
-        implementation: Implementation = "auto",
-        exclude_from_weight_decay: Mapping[str, Sequence[str]] | None = None,
-        by_position: Mapping[str, Any] | None = None,
-        **hyperparameters: float | bool,
-    ) -> None:
-        given = locals()
+    def __init__(self, learning_rate: LearningRate, **given: Any) -> None:
+        """Takes all arguments by name, those with their defaults, too."""
         if isinstance(learning_rate, dict):
             # That of `get_config`.
             learning_rate = keras.saving.deserialize_keras_object(learning_rate)
@@ -108,26 +79,22 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         # Keras' constructor makes variables, one of a number.
         with keras_internals.numbers_in_float32(), explains_later_traces():
             super().__init__(
-                learning_rate, weight_decay=weight_decay, name=name
+                learning_rate,
+                weight_decay=given["weight_decay"],
+                name=given["name"],
             )
-        keras_internals.count_in_one_op(self)
-        # The seed comes after what needs one.
-        self.state_dtype = state_dtype
-        for argument in arguments.COMMON_CHECKS:
-            if argument != "learning_rate":
-                setattr(self, argument, given[argument])
         self._plans = PlanKeeper()
         self._reads = UpToDateReads()
         self._unsaved = UnsavedState()
         self._choices = Choices()
-        for argument, value in hyperparameters.items():
-            setattr(self, argument, value)
-        self.learning_rate_multipliers = learning_rate_multipliers
-        self.weight_decay_multipliers = weight_decay_multipliers
-        self.lazy_mode = lazy_mode
-        if exclude_from_weight_decay is not None:
-            self._exclude(Exclusions.load(exclude_from_weight_decay))
-        if by_position is not None:
+        # The seed comes after what needs one.
+        names = ["state_dtype", *arguments.COMMON_CHECKS, *self._own_arguments]
+        names.remove("learning_rate")
+        for name in (*names, *_MULTIPLIERS, "lazy_mode"):
+            setattr(self, name, given[name])
+        if (excluded := given["exclude_from_weight_decay"]) is not None:
+            self._exclude(Exclusions.load(excluded))
+        if (by_position := given["by_position"]) is not None:
             self._choices = self._choices.load(by_position)
 
     # ---- Arguments. ----

@@ -16,17 +16,14 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import STEP_HOOKS, Variable
 from tf_opt.python.optimizers.base import averages
 from tf_opt.python.optimizers.base.arguments import is_off
-from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.frame import (
     BucketStep,
     Factors,
     Frame,
-    StepContext,
     factors_of,
 )
 from tf_opt.python.optimizers.step.launch import launch
-from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
@@ -53,28 +50,11 @@ def hooks_of(cls: type) -> Mapping[str, Any]:
     return {name: getattr(cls, name, None) for name in STEP_HOOKS}
 
 
-class KerasStep(KerasOptimizer):
-    """Base class: an optimizer whose rule updates one variable at a time."""
+class KerasStep:
+    """Mixin: Keras' own step, in which the rule updates one variable."""
 
     # What Keras' step calls of the class in tf_opt (see definition.py).
     _hooks: Mapping[str, Any] = {}
-
-    def _rule(self) -> UpdateRule:
-        """Returns the rule with the hyperparameters of the next step."""
-        spec = self._state.spec
-        return UpdateRule(
-            spec,
-            {
-                name: access.as_number(x) if isinstance(x, Variable) else x
-                for name in spec.arguments
-                for x in [getattr(self, name)]
-            },
-            self._state.shared,
-        )
-
-    def _settings(self, *arguments: Any, **options: Any) -> Settings:
-        """Returns the options of the next step; see `Settings.of`."""
-        return Settings.of(self, *arguments, **options)
 
     def _overridden(self) -> list[str]:
         """Returns the names of what Keras' step calls that aren't tf_opt's."""
@@ -113,7 +93,7 @@ class KerasStep(KerasOptimizer):
         if not all(is_off(x.weight_decay(self.weight_decay)) for x in forms):
             # Such decay would be part of `update_step`.
             required["decoupled_weight_decay"] = True
-            if rule.spec.takes_decay:
+            if "decay_in_direction" in rule.spec.modes:
                 required["decay_in_direction"] = False
         for name, value in required.items():
             received = getattr(self, name)
@@ -195,16 +175,13 @@ class KerasStep(KerasOptimizer):
                     "tf_opt's `update_step` writes variables itself. Override "
                     "`update_step`, too, without calling tf_opt's"
                 )
-        rule, settings, state = self._rule(), self._settings(), self._state
-        self._check_keras_has_options(rule)
+        context = self._context()
+        self._check_keras_has_options(context.rule)
         gradient = gradients.as_gradient(gradient, variable)
         others = self._plans.in_use
-        plan = self._plans.of_step(
-            rule, settings, state, [gradient], [variable]
-        )
+        context = self._plans.of_step(context, [gradient], [variable])
         self._plans.in_use |= others
-        context = StepContext(rule, settings, state, plan)
-        (bucket,), (updated,) = plan.buckets, plan.variables
+        (bucket,), (updated,) = context.plan.buckets, context.plan.variables
         runs_op = bucket.runs_op
         gradient = gradients.for_update(
             gradient, updated, variable, sparse=bucket.sparse, for_op=runs_op
@@ -213,7 +190,7 @@ class KerasStep(KerasOptimizer):
         rates = factors_of(context, bucket).learning_rate
         factors = Factors(learning_rate=rates, weight_decay=0.0)
         updates = access.as_number(self.iterations)
-        scalars = rule.scalars(learning_rate, updates)
+        scalars = context.rule.scalars(learning_rate, updates)
         step = BucketStep(bucket, [gradient], Frame(), factors, scalars)
         with tf.control_dependencies(context.check_numbers()):
             if runs_op:

@@ -12,11 +12,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.keras_internals import given_learning_rate_of
+from tf_opt.python.keras_internals import Optimizer, given_learning_rate_of
 from tf_opt.python.optimizers.base.arguments import SavedChoices
 
 
-def of_optimizer(optimizer: keras.optimizers.Optimizer) -> str:
+def of_optimizer(optimizer: Optimizer) -> str:
     """Returns an optimizer's class and the arguments that aren't defaults."""
     cls = type(optimizer)
     # A user's subclass may take any arguments.

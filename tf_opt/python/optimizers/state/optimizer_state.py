@@ -9,6 +9,7 @@ import functools
 import gc
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -16,9 +17,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional.arithmetic import Flag, choose
+from tf_opt.python.functional.arithmetic import Flag, choose, is_known
 from tf_opt.python.functional.rule_spec import Form, RuleSpec
-from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number, Variable, tf_variable
 from tf_opt.python.optimizers.state.placement import bytes_of
 from tf_opt.python.optimizers.values import variables as access
@@ -191,7 +191,7 @@ class OptimizerState:
             return tf_variable(variable)
         return self.working_copies[self.index_of(variable)]
 
-    def on_device(self, index: int) -> contextlib.AbstractContextManager:
+    def on_device(self, index: int) -> AbstractContextManager:
         """Returns the context of the device on which the state lives."""
         if not self.working_copies:
             return contextlib.nullcontext()
@@ -251,12 +251,12 @@ class OptimizerState:
         """
         if enabled is True:
             if access.has_own_handle(self.iterations):
-                self.iterations.count_eagerly()
+                access.count_eagerly(self.iterations)
             else:
-                self.iterations.count(1)
+                access.count(self.iterations, 1)
             return
         counted = tf.cast(enabled, self.iterations.dtype)
-        self.iterations.count(counted)
+        access.count(self.iterations, counted)
         skipped = self.unsaved.skipped_steps
         if skipped is not None:
             skips = may_step & tf.logical_not(enabled)

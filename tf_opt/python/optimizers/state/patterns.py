@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 from tf_opt.python.functional.checks import require
 from tf_opt.python.functional.rule_spec import NON_NEGATIVE
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Variable, path_of
 from tf_opt.python.optimizers.values import validation
-from tf_opt.python.optimizers.values.gradients import path_of
 
 Value = TypeVar("Value")
 

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tf_opt.python.functional.checks import require
-from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.keras_internals import path_of, tf_variable
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import path_of
 from tf_opt.python.tensorflow_internals import plain_variables
 
 _Strategy = tf.distribute.Strategy
@@ -73,9 +73,7 @@ class _OnDevice(Placement):
             not access.has_copies(variable) and variable.device == self._device
         )
 
-    def beside(
-        self, variable: tf.Variable
-    ) -> contextlib.AbstractContextManager:
+    def beside(self, variable: tf.Variable) -> AbstractContextManager:
         if tf.distribute.has_strategy():
             return plain_variables(self._device)
         # A function that creates variables is traced once more, with them.
@@ -114,9 +112,7 @@ class _InShards(Placement):
     def working_copy(self, variable: tf.Variable) -> tf.Variable:
         return access.copies_of(variable)[self._owners[id(variable)]]
 
-    def beside(
-        self, variable: tf.Variable
-    ) -> contextlib.AbstractContextManager:
+    def beside(self, variable: tf.Variable) -> AbstractContextManager:
         return plain_variables(self.working_copy(variable).device)
 
 

@@ -11,10 +11,9 @@ import tensorflow as tf
 
 from tf_opt.python.functional.checks import require
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Variable, path_of
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.values.gradients import path_of
 
 # The mode of lazy tables whose rows catch up with the steps that they missed.
 CATCH_UP = "catch_up"

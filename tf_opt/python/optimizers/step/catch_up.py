@@ -11,22 +11,22 @@ import tensorflow as tf
 
 from tf_opt.python.functional import coasting
 from tf_opt.python.functional.arithmetic import Flag, both
-from tf_opt.python.keras_internals import Variable, tf_variable
+from tf_opt.python.keras_internals import Variable, path_of, tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.table_modes import CATCH_UP
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import replicas, transfer
 from tf_opt.python.optimizers.step.composed import Composed
+from tf_opt.python.optimizers.step.context import StepContext
 from tf_opt.python.optimizers.step.launch import launch
-from tf_opt.python.optimizers.step.plan import Bucket
-from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.values import gradients, validation
+from tf_opt.python.optimizers.step.plan import Bucket, planned
+from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
 def catch_up(
-    context: frames.StepContext,
+    context: StepContext,
     variables: Sequence[Variable],
     rows: Sequence[tf.Tensor] | None = None,
     enabled: Flag = True,
@@ -35,14 +35,14 @@ def catch_up(
 
     In a graph it returns the ops that do it.
     """
-    rule, settings, state, _ = context
-    rule.spec.check_coasts(rule.hyperparameters, settings.weight_decay)
+    rule, state = context.rule, context.state
+    rule.spec.check_coasts(rule.hyperparameters, context.weight_decay)
     if rows is not None and state.spec.waits_in_place:
         # Only decay moves them, and the tables know whether there was any.
         enabled = both(enabled, _has_decayed(state, variables))
         if enabled is False:
             return []
-    context = context.with_plan(variables, [True] * len(variables))
+    context = planned(context, variables, [True] * len(variables))
     scalars = context.scalars()
     ops: list[tf.Operation] = []
     checks = context.check_numbers()
@@ -100,13 +100,13 @@ class UpToDateReads:
 
     def warn_of_others(
         self,
-        state: OptimizerState,
-        settings: Settings,
+        context: StepContext,
         grads: Sequence[Gradient | None],
         variables: Sequence[Variable],
     ) -> None:
         """Warns, once, if a step has gradients of other tables that wait."""
-        stay = state.spec.waits_in_place and not settings.decays
+        state = context.state
+        stay = state.spec.waits_in_place and not context.decays
         if self._are_all or stay:
             return
         others = [
@@ -125,13 +125,13 @@ class UpToDateReads:
                 "own loop, or for tables without a Keras `Embedding`, a call "
                 "of `optimizer.catch_up(table, ids)` before the model reads "
                 "the table. Received gradients of: "
-                f"{list(map(gradients.path_of, others))}",
+                f"{list(map(path_of, others))}",
                 stacklevel=2,
             )
 
 
 def bring_up_to_date(
-    context: frames.StepContext,
+    context: StepContext,
     variables: Variable | Sequence[Variable] | None,
     rows: Any,
 ) -> None:
@@ -190,5 +190,5 @@ def _index_of(state: OptimizerState, variable: Variable) -> int:
     except KeyError as error:
         raise ValueError(
             "`variables` must be variables that the optimizer was built with. "
-            f"Received: `{gradients.path_of(variable)}`"
+            f"Received: `{path_of(variable)}`"
         ) from error

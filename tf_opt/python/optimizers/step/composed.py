@@ -14,14 +14,13 @@ from tf_opt.python.functional.stochastic_rounding import AVERAGE, FIRST_SLOT
 from tf_opt.python.keras_internals import Variable, tf_variable
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step import rule_function
+from tf_opt.python.optimizers.step.context import StepContext, needs_bits
 from tf_opt.python.optimizers.step.frame import (
     BucketStep,
     Factors,
     Frame,
-    StepContext,
 )
 from tf_opt.python.optimizers.step.plan import Bucket
-from tf_opt.python.optimizers.step.settings import needs_bits
 from tf_opt.python.optimizers.step.update_rule import Scalars, UpdateRule
 from tf_opt.python.optimizers.step.waiting import WaitingTable
 from tf_opt.python.optimizers.values import gradients
@@ -73,8 +72,8 @@ class Composed:
 
     def __init__(self, context: StepContext) -> None:
         self._context = context
-        _, self._settings, self._state, _ = context
-        self._rounding = self._settings.rounding(self._state)
+        self._state = context.state
+        self._rounding = context.rounding()
 
     def accumulate(
         self,
@@ -97,7 +96,7 @@ class Composed:
     def update(self, step: BucketStep) -> None:
         """Updates a bucket's variables and slots."""
         bucket, _, frame, factors, scalars = step
-        rule = self._context.rule_of(bucket)
+        rule = self._context.rule.of(bucket.form)
         bound = _bound(rule, scalars)
         if rule.spec.stacks:
             self._update_stacks(step, rule, bound)
@@ -179,7 +178,8 @@ class Composed:
         self, step: BucketStep, rows: Sequence[tf.Tensor] | None
     ) -> None:
         """Lets rows of a bucket's tables catch up, or all if `rows` is None."""
-        rule, enabled = self._context.rule_of(step.bucket), step.frame.enabled
+        rule = self._context.rule.of(step.bucket.form)
+        enabled = step.frame.enabled
         for i in range(len(step.bucket.indices)):
             waiting = self._waiting(step, i, rule)
             if rows is None:
@@ -255,7 +255,7 @@ class Composed:
             and not step.bucket.sparse
             and step.frame.enabled is True
             and not self._state.masters
-            and not needs_bits(self._settings)
+            and not needs_bits(self._context)
             and all(map(access.has_own_handle, step.bucket.variables))
         )
 
@@ -325,7 +325,7 @@ def _bound_by(
     scalars: Scalars,
 ) -> rule_function.Update:
     """Returns the update with a variable's learning rate; often `bound`."""
-    if step_frame.is_known(own.learning_rate, 1):
+    if arithmetic.is_known(own.learning_rate, 1):
         return bound
     return _bound(rule, rule.scaled(own.learning_rate, scalars))
 

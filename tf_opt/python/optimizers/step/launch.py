@@ -19,16 +19,15 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import library
 from tf_opt.python.ops.calls import BARE, resource_apply
 from tf_opt.python.optimizers.step.composed import rows_accumulated
+from tf_opt.python.optimizers.step.context import StepContext, needs_bits
 from tf_opt.python.optimizers.step.frame import (
     BucketStep,
     Factors,
     Frame,
-    StepContext,
     factors_of,
     frame_of,
 )
 from tf_opt.python.optimizers.step.plan import Bucket
-from tf_opt.python.optimizers.step.settings import needs_bits
 from tf_opt.python.optimizers.values import variables as access
 
 
@@ -43,7 +42,7 @@ def launch(
     returns the op.
     """
     bucket, grads, frame, factors, scalars = step
-    rule = context.rule_of(bucket)
+    rule = context.rule.of(bucket.form)
     return resource_apply(
         rule.op,
         grads,
@@ -63,7 +62,7 @@ def _around_rule(
     context: StepContext, bucket: Bucket, frame: Frame, factors: Factors
 ) -> dict[str, Any]:
     """Returns the arguments of an op for what it does around its rule."""
-    lists, settings = bucket.lists, context.settings
+    lists = bucket.lists
     # The average of a variable that is updated twice moves once, afterwards.
     averages = frame.averages and not context.plan.repeats
     arguments = {
@@ -80,12 +79,12 @@ def _around_rule(
         "enabled": frame.enabled,
         "update": frame.update,
     }
-    if needs_bits(settings):
+    if needs_bits(context):
         arguments |= {
             "variable_numbers": np.array(bucket.indices, np.float64),
             "iteration": access.as_number(context.state.iterations),
-            "stochastic_rounding": settings.stochastic_rounding,
-            "seed": settings.seed,
+            "stochastic_rounding": context.stochastic_rounding,
+            "seed": context.seed,
         }
     return arguments
 
@@ -102,7 +101,7 @@ def accumulated_rows(
     seen: set[int] = set()
     for bucket in context.plan.buckets:
         rows = []
-        if bucket.lazy and bucket.runs_op and context.settings.accumulates:
+        if bucket.lazy and bucket.runs_op and context.accumulates:
             for index in bucket.indices:
                 # If a table is updated twice, only its first update needs rows.
                 needed = index not in seen and update
@@ -135,18 +134,16 @@ def run_quickly(
     and variables are those that the user gave. Returns whether it ran; if not,
     nothing was written.
     """
-    rule, settings, state, plan = context
+    rule, state, plan = context.rule, context.state, context.plan
     if not (
         len(grads) == len(variables)
         and not state.working_copies
         and len(plan.buckets) == 1
         and plan.buckets[0].runs_op
         and not plan.buckets[0].catches_up
-        and settings.launches_once
+        and not (context.measures or context.accumulates)
         # The averages of all variables move.
-        and not (
-            settings.use_ema and len(plan.variables) < len(state.variables)
-        )
+        and not (context.use_ema and len(plan.variables) < len(state.variables))
         and all(isinstance(gradient, tf.Tensor) for gradient in grads)
         # An op that runs asynchronously would refuse them too late.
         and (
@@ -163,18 +160,19 @@ def run_quickly(
     ):
         return False
     (bucket,) = plan.buckets
-    op, lists = context.rule_of(bucket).op, bucket.lists
+    own, lists = rule.of(bucket.form), bucket.lists
     rate, updates = (
         access.read(x) if isinstance(x, keras.Variable) else x
-        for x in (settings.learning_rate(), state.iterations)
+        for x in (context.learning_rate(), state.iterations)
     )
     scalars = rule.scalars(rate, updates)
-    numbers = {**context.rule_of(bucket).op_arguments, **scalars}
+    numbers = {**own.op_arguments, **scalars}
     beside = [x for x in rule.spec.beside_op if numbers[x.name] is not None]
     if not all(x.range.has(numbers[x.name]) for x in beside):
         return False
     frame = frame_of(context, enabled=True)
     factors = factors_of(context, bucket)
+    op = own.op
     try:
         library.run_op(
             op.name,
@@ -189,5 +187,5 @@ def run_quickly(
         # writes anything.
         return False
     state.commit(rule.next_shared(scalars, state, plan.variables), True)
-    state.iterations.count_eagerly()
+    access.count_eagerly(state.iterations)
     return True

@@ -14,9 +14,8 @@ from tf_opt.python.functional.arithmetic import Flag, Scalar, cond, of_rows
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import calls
-from tf_opt.python.optimizers.step.frame import StepContext
+from tf_opt.python.optimizers.step.context import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
-from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
@@ -49,7 +48,6 @@ def measure(
     Without accumulators, gradients are merged by `Bucket.merged`. `rows` is the
     result of `launch.accumulated_rows`. Norms are 0 unless `enabled`.
     """
-    settings = context.settings
     norms, squares, finite = [], [], []
     for bucket, more_rows in zip(context.plan.buckets, rows, strict=True):
         own = [grads[i] for i in bucket.positions]
@@ -64,18 +62,18 @@ def measure(
                 measured = calls.measure_gradients(
                     [x.values for x in own] if bucket.sparse else own,
                     bucket.lists["accumulators"] if accumulates else (),
-                    gradient_scale=settings.gradient_scale,
+                    gradient_scale=context.gradient_scale,
                     enabled=enabled,
                 )
         sums = access.on_host(measured.sums_of_squares)
         root, total, all_ = _functions_of(sums)
-        norms.append(root(sums) / settings.micro_steps)
+        norms.append(root(sums) / context.micro_steps)
         squares.append(total(sums))
         finite.append(all_(access.on_host(measured.finite)))
     root, total, all_ = _functions_of(squares[0])
     return Measures(
         norms=tuple(norms),
-        global_norm=root(total(squares)) / settings.micro_steps,
+        global_norm=root(total(squares)) / context.micro_steps,
         finite=all_(finite),
     )
 
@@ -88,7 +86,7 @@ def _rows_with_accumulators(
     enabled: Flag,
 ) -> GradientMeasures:
     """Measures sparse gradients and accumulators by the custom op."""
-    _, settings, state, _ = context
+    state = context.state
 
     def measured() -> GradientMeasures:
         merged = bucket.merged(grads, more_rows)
@@ -97,12 +95,12 @@ def _rows_with_accumulators(
                 [x.values for x in merged],
                 bucket.lists["accumulators"],
                 rows=[x.indices for x in merged],
-                gradient_scale=settings.gradient_scale,
+                gradient_scale=context.gradient_scale,
             )
         # No other row has a gradient, now or accumulated.
         sums = [
             _sums_of_rows(
-                state.accumulators[index], gradient, settings.gradient_scale
+                state.accumulators[index], gradient, context.gradient_scale
             )
             for index, gradient in zip(bucket.indices, merged, strict=True)
         ]
@@ -141,30 +139,29 @@ def _composed(
     enabled: Flag,
 ) -> GradientMeasures:
     """Measures a bucket's gradients by TensorFlow's ops."""
-    _, settings, state, _ = context
     accumulators: list[Variable] = []
     if accumulates:
         grads = list(map(gradients.to_dense, grads, bucket.variables))
-        accumulators = [state.accumulators[i] for i in bucket.indices]
+        accumulators = [context.state.accumulators[i] for i in bucket.indices]
     elif bucket.sparse:
         grads = [slices.merge(x.values, x.indices).once() for x in grads]
     return composed.measure_gradients(
         grads,
         accumulators,
-        gradient_scale=settings.gradient_scale,
+        gradient_scale=context.gradient_scale,
         enabled=enabled,
     )
 
 
 # An infinite norm makes a factor that is NaN.
 @np.errstate(invalid="ignore")
-def clipping(settings: Settings, k: int, measures: Measures) -> Any:
+def clipping(context: StepContext, k: int, measures: Measures) -> Any:
     """Returns the factors that clip the k-th bucket's gradients by norms."""
-    if settings.clipnorm is not None:
-        return _shrinking(measures.norms[k], settings.clipnorm)
-    if settings.global_clipnorm is not None:
+    if context.clipnorm is not None:
+        return _shrinking(measures.norms[k], context.clipnorm)
+    if context.global_clipnorm is not None:
         norm = measures.global_norm
-        shrinking = _shrinking(norm, settings.global_clipnorm)
+        shrinking = _shrinking(norm, context.global_clipnorm)
         # If the norm is NaN or infinite, all gradients become NaN, as in Keras.
         return shrinking + (norm - norm)
     return 1.0

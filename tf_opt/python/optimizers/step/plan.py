@@ -6,16 +6,16 @@ While a step is traced this happens once. Eager steps keep their plans.
 from __future__ import annotations
 
 import collections
-import contextlib
 import random
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_opt.python import dispatch
 from tf_opt.python.functional.rule_spec import ELEMENTWISE, MATRIX, Form
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Variable, path_of
 from tf_opt.python.ops.calls import (
     ResourceApplyOp,
     merge_slices,
@@ -24,11 +24,10 @@ from tf_opt.python.ops.calls import (
 from tf_opt.python.optimizers.state import placement
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.table_modes import CATCH_UP
-from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.step.context import StepContext
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import Gradient, path_of
+from tf_opt.python.optimizers.values.gradients import Gradient
 
 
 class Bucket(NamedTuple):
@@ -64,9 +63,7 @@ class Bucket(NamedTuple):
         """Whether the custom op updates these variables."""
         return self.lists is not None
 
-    def on_device(
-        self, state: OptimizerState
-    ) -> contextlib.AbstractContextManager:
+    def on_device(self, state: OptimizerState) -> AbstractContextManager:
         """Returns the context of the device on which its state lives."""
         return state.on_device(self.indices[0])
 
@@ -119,31 +116,8 @@ class Plan(NamedTuple):
     implementations: frozenset[str]
 
 
-def accumulates_in_replicas(settings: Settings, state: OptimizerState) -> bool:
-    """Returns whether each of several replicas accumulates, without the op."""
-    return (
-        settings.accumulates
-        and settings.sums_replicas
-        and not state.working_copies
-    )
-
-
-def other_rows_stay(settings: Settings, state: OptimizerState) -> bool:
-    """Returns whether rows without a gradient don't change.
-
-    That is so if the rule says so, and there is no decay, average, sum or
-    master weight.
-    """
-    return (
-        state.spec.rests
-        and not settings.decays
-        and not (state.masters or settings.use_ema or settings.accumulates)
-    )
-
-
 def may_stay_sparse(
-    settings: Settings,
-    state: OptimizerState,
+    context: StepContext,
     grads: Sequence[Gradient],
     variables: Sequence[Variable],
 ) -> list[bool] | None:
@@ -152,8 +126,9 @@ def may_stay_sparse(
     Returns:
         A bool for each gradient; None if no gradient may.
     """
+    state = context.state
     # Replicas that accumulate sum dense gradients.
-    sums_dense = accumulates_in_replicas(settings, state)
+    sums_dense = context.accumulates_in_replicas
     found = [
         isinstance(gradient, tf.IndexedSlices)
         and (
@@ -166,26 +141,24 @@ def may_stay_sparse(
     return found if any(found) else None
 
 
-def make(
-    rule: UpdateRule,
-    settings: Settings,
-    state: OptimizerState,
+def planned(
+    context: StepContext,
     variables: Sequence[Variable],
     are_sparse: Sequence[bool] | None,
     *,
     groups: bool = False,
-) -> Plan:
-    """Makes the plan of a step.
+) -> StepContext:
+    """Returns the context of a step with its plan.
 
     `are_sparse` is the result of `may_stay_sparse`. With `groups`, a launch
     takes each of its lists as one group.
     """
-    names = tuple(map(path_of, variables))
+    state, names = context.state, tuple(map(path_of, variables))
     updated = tuple(map(state.updated, variables))
     portions = [0] * len(updated)
     if state.working_copies:
         portions = placement.portions_of(updated)
-    planner = _Planner(rule, settings, state, updated)
+    planner = _Planner(context, updated)
     occurrences: collections.Counter[int] = collections.Counter()
     parts: dict[_Shared, list[int]] = {}
     for i, variable in enumerate(updated):
@@ -210,7 +183,7 @@ def make(
     sums: dict[tuple, list[int]] = {}
     for (*all_but_device, _), positions in in_order:
         sums.setdefault(tuple(all_but_device), []).extend(positions)
-    return Plan(
+    plan = Plan(
         updated,
         buckets,
         tuple(tuple(sorted(together)) for together in sums.values()),
@@ -220,24 +193,22 @@ def make(
             for bucket in buckets
         ),
     )
+    return context.replace(plan=plan)
 
 
 class _Planner:
-    """Decides how variables are updated, for `make`."""
+    """Decides how variables are updated, for `planned`."""
 
     def __init__(
-        self,
-        rule: UpdateRule,
-        settings: Settings,
-        state: OptimizerState,
-        variables: Sequence[tf.Variable],
+        self, context: StepContext, variables: Sequence[tf.Variable]
     ) -> None:
-        self._ops = {x: rule.of(x).op for x in {ELEMENTWISE, *state.forms}}
-        self._implementation = settings.implementation
-        self._state = state
+        forms = {ELEMENTWISE, *context.state.forms}
+        self._ops = {form: context.rule.of(form).op for form in forms}
+        self._implementation = context.implementation
+        self._state = context.state
         self._variables = variables
-        self._only_rows_change = other_rows_stay(settings, state)
-        self._composed = settings.implementation == dispatch.COMPOSED or (
+        self._only_rows_change = context.other_rows_stay
+        self._composed = context.implementation == dispatch.COMPOSED or (
             # An op would write only the first copy of a variable.
             not access.in_replica() and any(map(access.has_copies, variables))
         )
@@ -365,38 +336,32 @@ class PlanKeeper:
 
     def of_step(
         self,
-        rule: UpdateRule,
-        settings: Settings,
-        state: OptimizerState,
+        context: StepContext,
         grads: Sequence[Gradient],
         variables: Sequence[Variable],
-    ) -> Plan:
-        """Returns the plan of a step, a kept one in eager mode."""
+    ) -> StepContext:
+        """Returns a step's context with its plan, a kept one in eager mode."""
+        rule, state = context.rule, context.state
         if state.since:
-            rule.spec.check_coasts(rule.hyperparameters, settings.weight_decay)
-        are_sparse = may_stay_sparse(settings, state, grads, variables)
+            rule.spec.check_coasts(rule.hyperparameters, context.weight_decay)
+        are_sparse = may_stay_sparse(context, grads, variables)
         keeps = access.eager_without_strategy()
-        mode: Hashable = settings.implementation
+        mode: Hashable = context.implementation
         if are_sparse is not None:
-            only_rows_change = other_rows_stay(settings, state)
-            mode = (mode, only_rows_change, state.lazy_mode, *are_sparse)
+            rows_only = context.other_rows_stay
+            mode = (mode, rows_only, state.lazy_mode, *are_sparse)
         plan = self.find(variables, mode) if keeps else None
-        if plan is None:
-            plan = make(
-                rule,
-                settings,
-                state,
-                variables,
-                are_sparse,
-                groups=keeps,
-            )
+        if plan is not None:
+            context = context.replace(plan=plan)
+        else:
+            context = planned(context, variables, are_sparse, groups=keeps)
             if keeps:
                 # The list keeps the variables alive, so their ids stay unique.
                 key = (mode, *map(id, variables))
-                self._plans[key] = (list(variables), plan)
+                self._plans[key] = (list(variables), context.plan)
                 self._drop_some()
-        self.in_use = plan.implementations
-        return plan
+        self.in_use = context.plan.implementations
+        return context
 
     def _drop_some(self) -> None:
         """Drops plans at random until the limit allows the others.

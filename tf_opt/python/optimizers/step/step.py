@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -26,9 +27,10 @@ from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import measuring, replicas, transfer
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.frame import BucketStep, Frame, StepContext
+from tf_opt.python.optimizers.step.context import StepContext
+from tf_opt.python.optimizers.step.frame import BucketStep, Frame
 from tf_opt.python.optimizers.step.launch import accumulated_rows, launch
-from tf_opt.python.optimizers.step.plan import Bucket, accumulates_in_replicas
+from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
@@ -52,10 +54,6 @@ class Step:
         self._grads = grads
         self._variables = variables
         self._may_step = may_step
-        # Replicas that accumulate don't launch the op.
-        self._accumulates_in_replicas = accumulates_in_replicas(
-            context.settings, context.state
-        )
         self._constrained = [x for x in variables if x.constraint is not None]
         # A graph's ops that find what is wrong, and launches: the ops that
         # later ops wait for.
@@ -65,7 +63,7 @@ class Step:
     def _composed(self) -> Composed:
         return Composed(self._context)
 
-    def _after_awaited(self) -> contextlib.AbstractContextManager:
+    def _after_awaited(self) -> AbstractContextManager:
         """Returns a context in which a graph's ops wait for earlier ones."""
         if tf.executing_eagerly():
             return contextlib.nullcontext()
@@ -81,19 +79,16 @@ class Step:
         Returns:
             Whether the step counts: False if it was skipped.
         """
-        _, settings, state, plan = self._context
-        grads = self._checked()
-        if state.working_copies:
-            return transfer.with_sums(
-                self._context, grads, self._run_where_state_is
-            )
-        if self._accumulates_in_replicas:
+        context, grads = self._context, self._checked()
+        if context.state.working_copies:
+            return transfer.with_sums(context, grads, self._run_where_state_is)
+        if context.accumulates_in_replicas:
             enabled = self._run_in_replicas(grads)
         else:
-            if settings.sums_replicas:
-                grads = replicas.sum_gradients(plan, grads)
-            update = frames.is_update(settings, state)
-            enabled = self._update(self._context, grads, update, self._may_step)
+            if context.sums_replicas:
+                grads = replicas.sum_gradients(context.plan, grads)
+            update = context.is_update()
+            enabled = self._update(grads, update, self._may_step)
         self._constrain(enabled)
         return self._count(enabled)
 
@@ -102,7 +97,7 @@ class Step:
 
         In a graph, ops check what isn't known while the step is traced.
         """
-        _, settings, state, plan = self._context
+        state, plan = self._context.state, self._context.plan
         grads, variables = self._grads, self._variables
         self._awaited += self._context.check_numbers()
         for k, bucket in enumerate(plan.buckets):
@@ -119,7 +114,8 @@ class Step:
         if self._awaited:
             with self._after_awaited():
                 grads = list(map(gradients.identity, grads))
-        launches = not self._accumulates_in_replicas
+        # Replicas that accumulate don't launch the op.
+        launches = not self._context.accumulates_in_replicas
         converted: list[Any] = [None] * len(grads)
         for bucket in plan.buckets:
             for i in bucket.positions:
@@ -134,11 +130,10 @@ class Step:
 
     def _constrain(self, enabled: Flag) -> None:
         """Applies the variables' constraints."""
-        _, settings, state, _ = self._context
         if not self._constrained:
             return
         with self._after_awaited():
-            rounding = settings.rounding(state)
+            state, rounding = self._context.state, self._context.rounding()
             for variable in self._constrained:
                 storage.constrain(state, rounding, variable, enabled)
 
@@ -149,13 +144,13 @@ class Step:
 
     def _run_where_state_is(self, grads: Sequence[Gradient]) -> Flag:
         """Runs the step where the state lives, with gradients from there."""
-        _, settings, state, _ = self._context
-        update = frames.is_update(settings, state)
-        parts = transfer.parts_of_step(self._context, grads)
+        context = self._context
+        update = context.is_update()
+        parts = transfer.parts_of_step(context, grads)
         # Not only updates move averages and apply constraints.
-        every_step = settings.use_ema or bool(self._constrained)
-        with transfer.moved(state, parts, every_step or update):
-            enabled = self._update(self._context, grads, update, self._may_step)
+        every_step = context.use_ema or bool(self._constrained)
+        with transfer.moved(context.state, parts, every_step or update):
+            enabled = self._update(grads, update, self._may_step)
             self._constrain(enabled)
         return self._count(enabled)
 
@@ -166,10 +161,10 @@ class Step:
 
         That sum is inside a condition, so it is computed once per update.
         """
-        _, settings, state, plan = self._context
+        context = self._context
         lazy = [
             name
-            for bucket in plan.buckets
+            for bucket in context.plan.buckets
             if bucket.lazy
             for name in bucket.names
         ]
@@ -177,87 +172,80 @@ class Step:
             raise ValueError(
                 "`lazy_mode` must be False with `gradient_accumulation_steps` "
                 "in several replicas, which look up different rows. "
-                f"Received: gradient_accumulation_steps={settings.micro_steps} "
+                f"Received: gradient_accumulation_steps={context.micro_steps} "
                 f"and the lazy tables {lazy}"
             )
         enabled = self._may_step
-        if settings.skip_nonfinite:
+        if context.skip_nonfinite:
             measures = measuring.measure(
-                self._context,
+                context,
                 grads,
-                accumulated_rows(self._context, False),
+                accumulated_rows(context, False),
                 accumulates=False,
                 enabled=True,
             )
             # A gradient of one replica skips the step in all replicas.
             finite = access.in_all_replicas(measures.finite)
             enabled = both(enabled, finite)
-        for bucket in plan.buckets:
+        for bucket in context.plan.buckets:
             own = [grads[i] for i in bucket.positions]
             self._composed.accumulate(
-                bucket, own, settings.gradient_scale, enabled
+                bucket, own, context.gradient_scale, enabled
             )
-        is_update = both(enabled, frames.is_update(settings, state))
+        is_update = both(enabled, context.is_update())
         replicas.when(is_update, self._update_with_shared_sums)
-        if settings.use_ema:
-            frame = frames.frame_of(self._context, enabled=enabled)
+        if context.use_ema:
+            frame = frames.frame_of(context, enabled=enabled)
             self._composed.average_others((), frame)
         return enabled
 
     def _update_with_shared_sums(self) -> None:
         """Updates with the sums of all replicas' accumulators."""
-        _, settings, state, plan = self._context
-        replicas.share_accumulated(state, plan)
-        nothing = list(map(tf.zeros_like, plan.variables))
-        settings = settings._replace(gradient_scale=1.0, use_ema=False)
-        context = self._context._replace(settings=settings)
-        self._update(context, nothing, True, True)
+        context = self._context.replace(gradient_scale=1.0, use_ema=False)
+        replicas.share_accumulated(context.state, context.plan)
+        nothing = list(map(tf.zeros_like, context.plan.variables))
+        step = Step(context, nothing, self._variables, self._may_step)
+        step._update(nothing, True, True)
 
     # ---- Measure, update, commit. ----
 
     def _update(
-        self,
-        context: StepContext,
-        grads: Sequence[Gradient],
-        update: Flag,
-        enabled: Flag,
+        self, grads: Sequence[Gradient], update: Flag, enabled: Flag
     ) -> Flag:
         """Measures, updates and commits; flags as in `Frame`.
 
         Returns:
             Whether the step counts: False if it was skipped.
         """
-        settings = context.settings
+        context = self._context
         # For each bucket, the rows of its accumulators that aren't zero.
         rows = accumulated_rows(context, update)
         measures = None
-        if settings.measures:
-            if not settings.accumulates:
-                grads = self._merged(context, grads)
+        if context.measures:
+            if not context.accumulates:
+                grads = self._merged(grads)
             measures = measuring.measure(
                 context,
                 grads,
                 rows,
-                accumulates=settings.accumulates,
+                accumulates=context.accumulates,
                 # Gradients must be finite in every step; norms are an update's.
-                enabled=settings.skip_nonfinite or update,
+                enabled=context.skip_nonfinite or update,
             )
-        if settings.skip_nonfinite:
+        if context.skip_nonfinite:
             enabled = both(enabled, measures.finite)
         frame = frames.frame_of(context, update=update, enabled=enabled)
-        self._launch_and_commit(context, grads, rows, frame, measures)
+        self._launch_and_commit(grads, rows, frame, measures)
         return enabled
 
-    def _merged(
-        self, context: StepContext, grads: Sequence[Gradient]
-    ) -> list[Gradient]:
+    def _merged(self, grads: Sequence[Gradient]) -> list[Gradient]:
         """Sums repeated rows once for measuring and updating by the op."""
         result = list(grads)
-        for bucket in context.plan.buckets:
+        for bucket in self._context.plan.buckets:
             if not (bucket.sparse and bucket.runs_op):
                 continue
             own = [grads[i] for i in bucket.positions]
-            with bucket.on_device(context.state):
+            with bucket.on_device(self._context.state):
                 slices = bucket.merged(own)
             for i, gradient in zip(bucket.positions, slices, strict=True):
                 result[i] = gradient
@@ -265,13 +253,13 @@ class Step:
 
     def _launch_and_commit(
         self,
-        context: StepContext,
         grads: Sequence[Gradient],
         rows: Sequence[Sequence[tf.Tensor]],
         frame: Frame,
         measures: measuring.Measures | None,
     ) -> None:
-        rule, settings, state, plan = context
+        context = self._context
+        rule, state, plan = context.rule, context.state, context.plan
         commits = frame.commits
         scalars = context.scalars()
         composed: list[BucketStep] = []
@@ -281,9 +269,9 @@ class Step:
         for k, bucket in enumerate(plan.buckets):
             own = [grads[i] for i in bucket.positions]
             # The mean over micro-steps, clipped.
-            factor = 1.0 / settings.micro_steps
+            factor = 1.0 / context.micro_steps
             if measures is not None:
-                factor = factor * measuring.clipping(settings, k, measures)
+                factor = factor * measuring.clipping(context, k, measures)
             factors = frames.factors_of(context, bucket, factor)
             if not bucket.runs_op:
                 composed.append(
@@ -354,7 +342,7 @@ class Step:
 
         An update begins a new sum for all variables, as in Keras.
         """
-        _, _, state, plan = self._context
+        state, plan = self._context.state, self._context.plan
         updated = {i for bucket in plan.buckets for i in bucket.indices}
         others = [
             accumulator

@@ -28,7 +28,7 @@ from tf_opt.python.keras_internals import Variable, tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.composed import occurring
-from tf_opt.python.optimizers.step.frame import StepContext
+from tf_opt.python.optimizers.step.context import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
@@ -59,7 +59,7 @@ def with_sums(
             moved.append(_moved(local[own[0]], copy))
         return do(moved)
 
-    if context.settings.sums_replicas:
+    if context.sums_replicas:
         grads = replicas.sum_gradients(plan, grads)
     return tf.distribute.get_replica_context().merge_call(
         with_sums_of, args=tuple(grads)
@@ -113,15 +113,15 @@ Parts = list[list[_Part]]
 
 def parts_of_step(context: StepContext, grads: Sequence[Gradient]) -> Parts:
     """Returns what a step moves, given its gradients."""
-    rule, settings, state, plan = context
+    state = context.state
     parts = [
         [
             _part(context, bucket, k, grads[i])
             for k, i in enumerate(bucket.positions)
         ]
-        for bucket in plan.buckets
+        for bucket in context.plan.buckets
     ]
-    if settings.use_ema or rule.spec.average is not None:
+    if context.use_ema or context.rule.spec.average is not None:
         # Averages of other variables move as well.
         updated = {part.index for bucket in parts for part in bucket}
         parts.append(
@@ -189,13 +189,12 @@ def _part(
     context: StepContext, bucket: Bucket, k: int, gradient: Gradient
 ) -> _Part:
     """Returns what a step moves of the k-th variable of a bucket."""
-    _, settings, state, _ = context
-    index = bucket.indices[k]
+    state, index = context.state, bucket.indices[k]
     # A constraint goes over the whole table.
     if not bucket.lazy or state.variables[index].constraint is not None:
         return _Part(index)
     with state.on_device(index):
-        if settings.accumulates:
+        if context.accumulates:
             occurs = occurring(
                 gradient, bucket.variables[k], state.accumulators[index]
             )

@@ -10,17 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.keras_internals import Variable, tf_variable
+from tf_opt.python.keras_internals import Variable, path_of, tf_variable
 from tf_opt.python.tensorflow_internals import inside_xla
 
 Gradient = tf.Tensor | tf.IndexedSlices
 # Gradients that users may pass, because Keras converts them.
 GradientLike = Gradient | np.ndarray | list[Any] | float | keras.Variable
-
-
-def path_of(variable: Variable) -> str:
-    """Returns a variable's path, or the name of a variable without one."""
-    return getattr(variable, "path", variable.name)
 
 
 def as_gradients(

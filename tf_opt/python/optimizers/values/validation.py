@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -19,13 +19,13 @@ from tf_opt.python.functional.rule_spec import (
     Number,
     Range,
 )
-from tf_opt.python.keras_internals import Variable, is_overwritten_by_gradient
-from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import (
-    are_rows,
-    as_indices,
+from tf_opt.python.keras_internals import (
+    Variable,
+    is_overwritten_by_gradient,
     path_of,
 )
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.gradients import are_rows, as_indices
 from tf_opt.python.tensorflow_internals import inside_xla
 
 
@@ -104,6 +104,11 @@ def check_fixed_number(name: str, value: float, range_: Range) -> None:
     require(is_right, name, value, f"a number {range_.text}")
 
 
+WEIGHT_DECAY = Number("weight_decay", NON_NEGATIVE, may_be_none=True)
+EMA_MOMENTUM = Number("ema_momentum", FRACTION)
+LOSS_SCALE_FACTOR = Number(
+    "loss_scale_factor", GREATER_THAN_0, may_be_none=True
+)
 _LEARNING_RATE = Range(
     ">= 0 (`maximize=True` ascends), a `LearningRateSchedule` or a callable", 0
 )
@@ -128,35 +133,20 @@ def check_assigned_learning_rate(name: str, value: Any) -> None:
         check_number(name, value, Number(name, _LEARNING_RATE))
 
 
-check_weight_decay = functools.partial(
-    check_number, number=Number("weight_decay", NON_NEGATIVE, may_be_none=True)
-)
-check_clip_bound = functools.partial(
-    check_number,
-    number=Number(
-        "bound",
-        Range("(<= 0 and infinity don't clip)"),
-        may_be_infinite=True,
-        may_be_none=True,
-    ),
-)
-check_loss_scale = functools.partial(
-    check_number,
-    number=Number("loss_scale_factor", GREATER_THAN_0, may_be_none=True),
-)
-check_ema_momentum = functools.partial(
-    check_number, number=Number("ema_momentum", FRACTION)
-)
+def clip_bound(name: str) -> Number:
+    """Returns the bound for clipping of this name."""
+    allowed = Range("(<= 0 and infinity don't clip)")
+    return Number(name, allowed, may_be_infinite=True, may_be_none=True)
+
+
+def checks_of(numbers: Iterable[Number]) -> dict[str, Callable]:
+    """Returns the check of each number, by name."""
+    return {x.name: functools.partial(check_number, number=x) for x in numbers}
 
 
 def check_positive_integer(name: str, value: int) -> None:
     """Raises unless `value` is an integer >= 1."""
     require(_is_integer(value) and value >= 1, name, value, "an integer >= 1")
-
-
-def check_boolean(name: str, value: bool) -> None:
-    """Raises unless `value` is True or False."""
-    require(isinstance(value, bool), name, value, "True or False")
 
 
 def check_count(name: str, value: Any, least: int) -> None:

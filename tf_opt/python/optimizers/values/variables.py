@@ -7,16 +7,18 @@ wait for each other, which isn't possible inside a condition.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Flag
 from tf_opt.python.keras_internals import (
+    Optimizer,
     Variable,
     build_eagerly,
     strategy_of,
@@ -62,7 +64,7 @@ def once_for_all_replicas(function: Callable[[], None]) -> None:
 
 
 def build_in_first_step(
-    optimizer: keras.optimizers.Optimizer,
+    optimizer: Optimizer,
     variables: Sequence[Variable] | None,
 ) -> None:
     """Builds an optimizer that isn't built, once for all replicas."""
@@ -71,9 +73,7 @@ def build_in_first_step(
         once_for_all_replicas(lambda: build_eagerly(optimizer, own))
 
 
-def creation_scope_of(
-    optimizer: keras.optimizers.Optimizer,
-) -> contextlib.AbstractContextManager:
+def creation_scope_of(optimizer: Optimizer) -> AbstractContextManager:
     """Returns the scope in which an optimizer creates variables."""
     # The only replica of a strategy can't enter its scope, and needn't.
     if in_replica() and not in_several_replicas():
@@ -81,7 +81,7 @@ def creation_scope_of(
     return strategy_of(optimizer).scope()
 
 
-def check_strategy_of(optimizer: keras.optimizers.Optimizer) -> None:
+def check_strategy_of(optimizer: Optimizer) -> None:
     """Raises a ValueError in the scope of another strategy than its own."""
     own, current = strategy_of(optimizer), tf.distribute.get_strategy()
     if tf.distribute.has_strategy() and own is not current:
@@ -206,6 +206,28 @@ def assign(variable: Variable, value: Any) -> None:
         )
     else:
         variable.assign(value)
+
+
+def count(counter: Variable, number: int | tf.Tensor) -> None:
+    """Adds an integer to a counter.
+
+    Keras' `assign_add` assigns a sum, which takes longer than a small step.
+    """
+    # Without `read_value=False`, reading the sum would be one more op.
+    tf_variable(counter).assign_add(number, read_value=False)
+
+
+@functools.cache
+def _one() -> tf.Tensor:
+    """Returns a constant 1, cached: creating it takes longer than adding it."""
+    with tf.init_scope(), tf.device("CPU"):
+        return tf.constant(1, tf.int64)
+
+
+def count_eagerly(counter: Variable) -> None:
+    """Adds one through the handle; `eager_without_strategy` must hold."""
+    handle = tf_variable(counter).handle
+    tf.raw_ops.AssignAddVariableOp(resource=handle, value=_one())
 
 
 def read_rows(
