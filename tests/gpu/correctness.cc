@@ -94,8 +94,8 @@ bool RefusesWrongNumbers(StepModel<Description>* steps) {
       if (input.range == Range::kAny) continue;
       const double number = -1;
       const int64_t integer = -1;
-      input.integer != nullptr ? input.Read(&integer, numbers)
-                               : input.Read(&number, numbers);
+      input.type == ScalarType::kInt64 ? input.Read(&integer, numbers)
+                                       : input.Read(&number, numbers);
       refuses();
       *numbers = valid;
     }

@@ -79,10 +79,10 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
   TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "maximize", &frame.maximize));
   TF_RETURN_IF_ERROR(
       GetNodeAttr(attributes, "stochastic_rounding", &stochastic_rounding));
-  for (const ScalarInfo& mode : optimizer->rule.modes) {
-    values.modes.emplace_back();
-    TF_RETURN_IF_ERROR(
-        GetNodeAttr(attributes, mode.name, &values.modes.back().boolean));
+  numbers = optimizer->rule.numbers;
+  for (const ScalarInput& mode : optimizer->rule.modes) {
+    TF_RETURN_IF_ERROR(GetNodeAttr(
+        attributes, mode.name, static_cast<bool*>(mode.In(numbers.data()))));
   }
   return absl::OkStatus();
 }
@@ -272,11 +272,11 @@ StateType ApplyLaunch::StateTypeOf(int operand, int i) const {
 
 absl::Status ApplyLaunch::FindNumbers(tensorflow::OpKernelContext* context) {
   const void* data;
-  for (const ScalarInfo& scalar : attributes_.optimizer->rule.scalars) {
+  for (const ScalarInput& scalar : attributes_.optimizer->rule.scalars) {
     TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
     scalars.push_back(data);
   }
-  for (const ScalarInfo& scalar : kFrameScalars) {
+  for (const ScalarInput& scalar : kFrameScalars) {
     TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
     frame_scalars.push_back(data);
   }

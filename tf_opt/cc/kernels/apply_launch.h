@@ -41,9 +41,9 @@ struct ApplyAttributes {
   int count = 0;  // Of the op's variables.
   // Slots that the op has, in the rule's order, and operands of waiting rows.
   std::vector<Operand> slots;
-  int variant = 0;    // Of the rule; see rules/description.h.
-  RuleValues values;  // Only the modes.
-  FrameInputs frame;  // Without scalars.
+  int variant = 0;      // Of the rule; see rules/description.h.
+  RuleNumbers numbers;  // Only the modes.
+  FrameInputs frame;    // Without scalars.
   bool stochastic_rounding = false;
   SliceAttributes slices;
 };

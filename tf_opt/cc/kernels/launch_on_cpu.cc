@@ -28,8 +28,7 @@ absl::Status CopyOnCpu(void* to, const void* from, std::size_t bytes) {
 void ReadNumbers(const ApplyLaunch& launch, const RuleInfo& rule,
                  CpuStep* step) {
   for (std::size_t k = 0; k < rule.scalars.size(); ++k) {
-    step->values.scalars.push_back(
-        ReadScalar(rule.scalars[k].type, launch.scalars[k]));
+    rule.scalars[k].Read(launch.scalars[k], step->numbers.data());
   }
   for (std::size_t k = 0; k < std::size(kFrameScalars); ++k) {
     kFrameScalars[k].Read(launch.frame_scalars[k], &step->frame);
@@ -37,21 +36,14 @@ void ReadNumbers(const ApplyLaunch& launch, const RuleInfo& rule,
   step->frame.seed = launch.seed;
 }
 
-absl::Status CheckRange(const ScalarInfo& scalar, double value) {
-  if (IsInRange(scalar.range, value)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "`", scalar.name, "` must be ", Describe(scalar.range), ", got ", value));
-}
-
-// Checks the ranges of the numbers.
-absl::Status CheckRanges(const RuleInfo& rule, const CpuStep& step) {
-  for (std::size_t k = 0; k < rule.scalars.size(); ++k) {
-    const ScalarInfo& scalar = rule.scalars[k];
-    TF_RETURN_IF_ERROR(
-        CheckRange(scalar, ToDouble(scalar.type, step.values.scalars[k])));
-  }
-  for (const ScalarInput<FrameInputs>& scalar : kFrameScalars) {
-    TF_RETURN_IF_ERROR(CheckRange(scalar, scalar.Get(step.frame)));
+template <typename Scalars>
+absl::Status CheckRanges(const Scalars& scalars, const void* numbers) {
+  for (const ScalarInput& scalar : scalars) {
+    const double number = scalar.Get(numbers);
+    if (IsInRange(scalar.range, number)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", scalar.name, "` must be ", Describe(scalar.range),
+                     ", got ", number));
   }
   return absl::OkStatus();
 }
@@ -89,7 +81,7 @@ class ApplyOnCpuOp : public ApplyKernel {
     const RuleInfo& rule = attributes_.optimizer->rule;
     CpuStep step;
     step.variant = attributes_.variant;
-    step.values = attributes_.values;
+    step.numbers = attributes_.numbers;
     step.frame = attributes_.frame;
     ReadNumbers(launch, rule, &step);
     if (!step.frame.enabled) return absl::OkStatus();
@@ -103,7 +95,8 @@ class ApplyOnCpuOp : public ApplyKernel {
     int64_t layer = 0;
     TF_RETURN_IF_ERROR(launch.CheckLayer(&layer));
     // After the layer, because a wrong layer leads to a wrong count.
-    TF_RETURN_IF_ERROR(CheckRanges(rule, step));
+    TF_RETURN_IF_ERROR(CheckRanges(rule.scalars, step.numbers.data()));
+    TF_RETURN_IF_ERROR(CheckRanges(kFrameScalars, &step.frame));
     TF_RETURN_IF_ERROR(AddVariables(launch, &step));
     step.arrays = launch.GetArrays(layer);
     // TensorFlow's pool threads flush denormals to zero, and a small step runs

@@ -38,7 +38,7 @@ class ApplyOnGpuOp : public ApplyKernel {
     TF_RETURN_IF_ERROR(launch.FindNumbers(context));
     GpuStep step;
     step.variant = attributes_.variant;
-    step.values = attributes_.values;
+    step.numbers = attributes_.numbers;
     step.frame = attributes_.frame;
     step.frame.seed = launch.seed;
     step.scalars = launch.scalars;

@@ -93,23 +93,23 @@ absl::Status Define(const RuleInfo& rule, OpForm form,
     AddVariables(kFrameOperands[k], &builder);
   }
   if (form.sparse) AddSliceInputs(&builder);
-  const auto add_scalar = [&](const ScalarInfo& scalar) {
+  const auto add_scalar = [&](const ScalarInput& scalar) {
     builder.Input(absl::StrCat(scalar.name, ": ", NameOf(scalar.type)));
   };
-  for (const ScalarInfo& scalar : rule.scalars) add_scalar(scalar);
+  for (const ScalarInput& scalar : rule.scalars) add_scalar(scalar);
   for (const Operand& slot : rule.slots) {
     if (slot.is_stacked()) add_scalar({slot.layer_input, ScalarType::kInt64});
   }
   for (const char* name : kPerVariableInputs) {
     builder.Input(absl::StrCat(name, ": double"));
   }
-  for (const ScalarInfo& scalar : kFrameScalars) add_scalar(scalar);
+  for (const ScalarInput& scalar : kFrameScalars) add_scalar(scalar);
   add_scalar({"seed", ScalarType::kInt64});
   builder.Attr("T: {half, bfloat16, float, double}")
       .Attr("decoupled_weight_decay: bool = true")
       .Attr("maximize: bool = false")
       .Attr("stochastic_rounding: bool = false");
-  for (const ScalarInfo& mode : rule.modes) {
+  for (const ScalarInput& mode : rule.modes) {
     builder.Attr(absl::StrCat(mode.name, ": bool = false"));
   }
   builder.Doc(absl::StrCat(kDoc, form.sparse ? kSlicesDoc : ""));

@@ -35,7 +35,7 @@ int64_t BytesPerElement(const CpuRules<T>& rules) {
 struct CpuStep {
   StepArrays arrays;
   int variant = 0;  // See rules/description.h.
-  RuleValues values;
+  RuleNumbers numbers;
   FrameInputs frame;
   std::vector<VariableInputs> variables;
   // One for each variable if gradients are sparse.

@@ -15,7 +15,7 @@ std::vector<CpuRule<V>> MakeRules(const CpuStep& step,
   WithRule<Description, V>(step.variant, [&](auto tag) {
     using Rule = typename decltype(tag)::type;
     const typename Rule::Scalars shared(
-        HyperparametersOf<Description>(step.values));
+        HyperparametersOf<Description>(step.numbers));
     for (const VariableInputs& own : step.variables) {
       [[maybe_unused]] const int i = static_cast<int>(rules.size());
       rules.emplace_back(FramedRule<Rule>(shared, step.frame, own),

@@ -100,7 +100,7 @@ const char* ApplyRows(const GpuStep& step,
 template <typename Description>
 const char* ApplyOnGpu(const GpuStep& step, const GpuQueue& queue) {
   GpuStepInputs<Description> inputs;
-  inputs.scalars.known = HyperparametersOf<Description>(step.values);
+  inputs.scalars.known = HyperparametersOf<Description>(step.numbers);
   inputs.frame.known = step.frame;
   for (std::size_t k = 0; k < step.scalars.size(); ++k) {
     inputs.scalars.Add(Description::kScalars[k], step.scalars[k]);

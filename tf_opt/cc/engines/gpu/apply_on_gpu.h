@@ -70,8 +70,8 @@ struct GpuRowOptions {
 struct GpuStep {
   StepArrays arrays;
   int variant = 0;                   // See rules/description.h.
-  RuleValues values;                 // Without scalars, ...
-  std::vector<const void*> scalars;  // ... which are here, in the same order.
+  RuleNumbers numbers;               // Without scalars, ...
+  std::vector<const void*> scalars;  // ... which are here, in their order.
   FrameInputs frame;                 // What the host knows of it.
   std::vector<const void*> frame_scalars;
   VariableVectors variables;

@@ -26,12 +26,12 @@ using GpuName = char[kGpuNameCapacity];
 template <typename Numbers, int kCapacity>
 struct GpuScalars {
   struct Entry {
-    ScalarInput<Numbers> input;
+    ScalarInput input;
     GpuName name;
     const void* at;
   };
 
-  void Add(const ScalarInput<Numbers>& input, const void* at) {
+  void Add(const ScalarInput& input, const void* at) {
     Entry& entry = entries[count++];
     entry.input = input;
     std::snprintf(entry.name, kGpuNameCapacity, "%s", input.name);
@@ -50,8 +50,8 @@ struct GpuScalars {
   TF_OPT_HOST_DEVICE bool Check(const Numbers& numbers) const {
     bool valid = true;
     for (int k = 0; k < count; ++k) {
-      const ScalarInput<Numbers>& input = entries[k].input;
-      const double number = input.Get(numbers);
+      const ScalarInput& input = entries[k].input;
+      const double number = input.Get(&numbers);
       if (IsInRange(input.range, number)) continue;
       valid = false;
       printf("tf_opt: `%s` must be %s, got %g; nothing was written\n",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <type_traits>
 #include <vector>
@@ -143,14 +144,16 @@ class StepModel {
     ++step_;
     lazy_ = lazy;
     for (const auto& input : Description::kScalars) {
-      if (input.integer != nullptr) {
-        hyperparameters->*input.integer = step_;
+      void* const number = input.In(hyperparameters);
+      if (input.type == ScalarType::kInt64) {
+        *static_cast<int64_t*>(number) = step_;
       } else {
-        hyperparameters->*input.number = NumberIn(input.range, step_);
+        *static_cast<double*>(number) = NumberIn(input.range, step_);
       }
     }
     for (std::size_t k = 0; k < std::size(Description::kModes); ++k) {
-      hyperparameters->*Description::kModes[k].boolean = how.modes >> k & 1;
+      *static_cast<bool*>(Description::kModes[k].In(hyperparameters)) =
+          how.modes >> k & 1;
     }
     *frame = inputs;
     frame->iteration += step_;
@@ -163,10 +166,6 @@ class StepModel {
   // The step for the engines.
   CpuStep ForCpu() {
     auto step = Common<CpuStep>();
-    for (const auto& input : Description::kScalars) {
-      step.values.scalars.push_back(
-          ReadScalar(input.type, input.Address(*hyperparameters)));
-    }
     step.sparse = how.form != Form::kDense;
     step.lazy = lazy_;
     for (int i = 0; i < count_; ++i) {
@@ -191,12 +190,12 @@ class StepModel {
   GpuStep ForGpu() const {
     auto step = Common<GpuStep>();
     for (const auto& input : Description::kScalars) {
-      step.scalars.push_back(input.Address(*hyperparameters));
+      step.scalars.push_back(input.In(hyperparameters));
     }
     // The host doesn't know these.
     const int64_t zero = 0;
     for (const auto& input : kFrameScalars) {
-      step.frame_scalars.push_back(input.Address(*frame));
+      step.frame_scalars.push_back(input.In(frame));
       input.Read(&zero, &step.frame);
     }
     step.variables = vectors_;
@@ -276,10 +275,8 @@ class StepModel {
     step.arrays = arrays_;
     step.variant = how.variant;
     step.frame = *frame;
-    for (const auto& mode : Description::kModes) {
-      step.values.modes.push_back(
-          ReadScalar(mode.type, mode.Address(*hyperparameters)));
-    }
+    step.numbers.resize(sizeof(Hyperparameters));
+    std::memcpy(step.numbers.data(), hyperparameters, sizeof(Hyperparameters));
     return step;
   }
 
