@@ -297,8 +297,8 @@ void CheckLarge(const How& how) try {
     std::fill_n(ids, kCount, INT64_MAX - 1);
     for (int64_t k = 0; k < kEntries; ++k)
       ids[last(k)] = far(RowOf(table, k, 1));
-    on_gpu.slices[0].values =
-        enlarge(on_cpu.slices[0].values, kEntries, how.element, kCount, last);
+    on_gpu.slices[0].values = enlarge(on_cpu.gradients[0].values, kEntries,
+                                      how.element, kCount, last);
     on_gpu.slices[0].ids = ids;
     on_gpu.slices[0].count = kCount;
     on_gpu.slices[0].rows = row_count;

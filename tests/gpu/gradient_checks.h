@@ -112,13 +112,13 @@ bool MergesRight(const Tables& tables, E element, unsigned bits) {
   on_cpu = measured;
   const auto write = [&](const CpuWay& way, bool found) {
     for (std::size_t i = 0; i < tables.size(); ++i) {
-      const auto gradient = gradients[i].template ForCpu<T>();
+      const auto gradient = gradients[i].ForCpu();
       const auto firsts =
           found ? FirstEntries(gradient) : std::vector<int64_t>();
       const int64_t count = firsts.size(), width = tables[i].width;
       auto* const sums = static_cast<T*>(slices[i].merged_values);
       for (int64_t k = 0; k < tables[i].entries(); ++k) {
-        gradients[i].WriteId(k < count ? gradient.entries.row(firsts[k])
+        gradients[i].WriteId(k < count ? gradient.entries[firsts[k]].row
                              : found   ? slices[i].unused()
                                        : slices[i].refused(),
                              slices[i].merged_ids, k);

@@ -80,22 +80,8 @@ class WrongRowReport {
 // Returns slices as the engine takes them.
 inline absl::Status SlicesOnGpu(const std::vector<TableSlices>& slices,
                                 std::vector<GpuSlices>* found) {
-  int64_t entries = 0;
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    const TableSlices& one = slices[i];
-    constexpr int64_t kMostRows = UINT32_MAX - 2;
-    if (one.rows < 0 || one.rows > kMostRows) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`variables[", i, "]` must have in [0, ", kMostRows,
-          "] rows to have a sparse gradient on a GPU, got ", one.rows));
-    }
-    found->push_back({one});
-    entries += one.entries();
-  }
-  if (entries <= INT32_MAX) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("`indices` must have at most ", INT32_MAX,
-                   " elements together on a GPU, got ", entries));
+  for (const TableSlices& one : slices) found->push_back({one});
+  return CheckCounts(slices);
 }
 
 }  // namespace tf_opt

@@ -110,7 +110,7 @@ class ApplyOnCpuOp : public ApplyKernel {
     tensorflow::Tensor sorted_rows;
     if (step.sparse) {
       TF_RETURN_IF_ERROR(SortRows(launch.slices, attributes_.slices,
-                                  step.threads, &sorted_rows, &step.slices));
+                                  step.threads, &sorted_rows, &step.gradients));
     }
     // While gradients are accumulated, rows go on waiting.
     if (launch.waits() && (step.frame.update || !accumulates)) {

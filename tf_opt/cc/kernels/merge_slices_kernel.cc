@@ -66,28 +66,30 @@ absl::Status Merge(OpKernelContext* context, const OpInputList& values,
 #else
 
 template <typename Index>
-void WriteRows(const RowEntries& entries, const std::vector<int64_t>& firsts,
-               void* rows) {
+void WriteRows(const SparseGradient& gradient,
+               const std::vector<int64_t>& firsts, void* rows) {
   auto* to = static_cast<Index*>(rows);
-  for (const int64_t k : firsts) *to++ = static_cast<Index>(entries.row(k));
+  for (const int64_t k : firsts) {
+    *to++ = static_cast<Index>(gradient.entries[k].row);
+  }
 }
 
 // Merges slices of this type.
 template <typename T>
 absl::Status Merge(OpKernelContext* context, const OpInputList& values,
                    const std::vector<TableSlices>& slices,
-                   const std::vector<SparseGradient<void> >& gradients,
+                   const std::vector<SparseGradient>& gradients,
                    const CpuThreads& threads) {
   std::vector<MergedSlices<T> > tables;
   for (int i = 0; i < values.size(); ++i) {
-    const SparseGradient<T> gradient = gradients[i].WithType<T>();
+    const SparseGradient& gradient = gradients[i];
     std::vector<int64_t> firsts = FirstEntries(gradient);
     void *rows, *sums;
     TF_RETURN_IF_ERROR(
         Allocate(context, values, i, firsts.size(), &rows, &sums));
     const auto write_rows =
         slices[i].wide_ids ? WriteRows<int64_t> : WriteRows<int32_t>;
-    write_rows(gradient.entries, firsts, rows);
+    write_rows(gradient, firsts, rows);
     tables.push_back({gradient, std::move(firsts), static_cast<T*>(sums)});
   }
   // As when gradients are applied; see launch_on_cpu.cc.
@@ -132,7 +134,7 @@ class MergeSlicesOp : public Kernel {
 #else
     const CpuThreads threads = ThreadsOf(context);
     Tensor sorted_rows;
-    std::vector<SparseGradient<void> > gradients;
+    std::vector<SparseGradient> gradients;
     TF_RETURN_IF_ERROR(
         SortRows(slices, attributes_, threads, &sorted_rows, &gradients));
     return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {

@@ -41,12 +41,10 @@ absl::Status CheckSliceShapes(int i, const std::string& name,
       values.DebugString()));
 }
 
-// Sorts the entries of the i-th table in `memory`, which has room for twice as
+// Sorts the entries of the i-th table in `entries`, which has room for twice as
 // many.
-template <typename Index>
-BadRow SortEntries(int i, const TableSlices& slices, void* memory,
-                   RowEntries* sorted) {
-  auto* const entries = static_cast<RowEntry<Index>*>(memory);
+BadRow SortEntries(int i, const TableSlices& slices, RowEntry* entries,
+                   SparseGradient* sorted) {
   const int64_t count = slices.entries();
   for (int64_t k = 0; k < count; ++k) {
     const int64_t row = slices.IdOf(k);
@@ -55,10 +53,11 @@ BadRow SortEntries(int i, const TableSlices& slices, void* memory,
       return {i + 1, has_values, row, has_values ? k : k - slices.count,
               slices.rows};
     }
-    entries[k] = {static_cast<Index>(row),
-                  static_cast<Index>(has_values ? k : kNoValues)};
+    entries[k] = {static_cast<uint32_t>(row),
+                  has_values ? static_cast<uint32_t>(k) : kNoValues};
   }
-  *sorted = {SortByRow(slices.rows, count, entries, entries + count), count};
+  *sorted = {slices.values, slices.width,
+             SortByRow(slices.rows, count, entries, entries + count), count};
   return {};
 }
 
@@ -102,39 +101,52 @@ absl::Status BadRowError(const BadRow& bad, const SliceAttributes& attributes) {
       "), the rows of `variables[", i, "]`, got ", bad.row, " at ", bad.at));
 }
 
+absl::Status CheckCounts(const std::vector<TableSlices>& slices) {
+  constexpr int64_t kMostRows = UINT32_MAX - 2;
+  int64_t entries = 0;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    if (slices[i].rows < 0 || slices[i].rows > kMostRows) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`variables[", i, "]` must have in [0, ", kMostRows,
+          "] rows to have a sparse gradient, got ", slices[i].rows));
+    }
+    entries += slices[i].entries();
+  }
+  if (entries <= INT32_MAX) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("`indices` must have at most ", INT32_MAX,
+                   " elements together, got ", entries));
+}
+
 absl::Status SortRows(const std::vector<TableSlices>& slices,
                       const SliceAttributes& attributes,
                       const CpuThreads& threads, tensorflow::Tensor* memory,
-                      std::vector<SparseGradient<void>>* sorted) {
+                      std::vector<SparseGradient>* sorted) {
+  TF_RETURN_IF_ERROR(CheckCounts(slices));
   const auto count = static_cast<int64_t>(slices.size());
-  int64_t entries = 0;
-  bool narrow = true;
   std::vector<int64_t> begins;
   begins.reserve(count);
-  for (int64_t i = 0; i < count; ++i) {
-    begins.push_back(2 * entries);
-    sorted->push_back({slices[i].values, slices[i].width, {}});
-    const int64_t of_table = slices[i].entries();
-    narrow = narrow && std::max(slices[i].rows, of_table) <= INT32_MAX;
-    entries += of_table;
+  int64_t end = 0;
+  for (const TableSlices& one : slices) {
+    begins.push_back(end);
+    end += 2 * one.entries();
   }
-  const int64_t bytes =
-      narrow ? sizeof(RowEntry<int32_t>) : sizeof(RowEntry<int64_t>);
+  const int64_t bytes = end * sizeof(RowEntry);
   *memory = tensorflow::Tensor(tensorflow::cpu_allocator(), tensorflow::DT_INT8,
-                               {2 * entries * bytes});
+                               {bytes});
   if (!memory->IsInitialized()) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "out of memory: sorting the rows of sparse gradients takes ",
-        2 * entries * bytes, " bytes"));
+        "out of memory: sorting the rows of sparse gradients takes ", bytes,
+        " bytes"));
   }
-  auto* const room = static_cast<char*>(memory->data());
+  auto* const entries = static_cast<RowEntry*>(memory->data());
+  sorted->resize(count);
   std::vector<BadRow> bad(count);
   // Runs on other threads: it must not throw, so it allocates nothing.
   threads.ForTensors(count, [&](int64_t begin, int64_t end) {
-    const auto sort = narrow ? SortEntries<int32_t> : SortEntries<int64_t>;
     for (int64_t i = begin; i < end; ++i) {
-      bad[i] = sort(static_cast<int>(i), slices[i], room + begins[i] * bytes,
-                    &(*sorted)[i].entries);
+      bad[i] = SortEntries(static_cast<int>(i), slices[i], entries + begins[i],
+                           &(*sorted)[i]);
     }
   });
   for (const BadRow& one : bad) {

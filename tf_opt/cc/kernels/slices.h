@@ -50,11 +50,14 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
 // The error for a row that is outside of its table.
 absl::Status BadRowError(const BadRow& bad, const SliceAttributes& attributes);
 
+// Checks the numbers of rows and of entries.
+absl::Status CheckCounts(const std::vector<TableSlices>& slices);
+
 // Checks the rows of slices and sorts them, in `memory`, for the CPU engine.
 absl::Status SortRows(const std::vector<TableSlices>& slices,
                       const SliceAttributes& attributes,
                       const CpuThreads& threads, tensorflow::Tensor* memory,
-                      std::vector<SparseGradient<void>>* sorted);
+                      std::vector<SparseGradient>* sorted);
 
 }  // namespace tf_opt
 

@@ -41,7 +41,7 @@ struct CpuStep {
   // One for each variable if gradients are sparse.
   bool sparse = false;
   bool lazy = false;
-  std::vector<SparseGradient<void>> slices;
+  std::vector<SparseGradient> gradients;
   // One for each variable if rows that wait catch up. Without `frame.update`
   // that is all that happens.
   std::vector<WaitingRows> waiting;

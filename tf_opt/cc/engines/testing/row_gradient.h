@@ -198,36 +198,29 @@ class RowGradient {
   }
 
   // Valid until the next one.
-  template <typename T>
-  SparseGradient<T> ForCpu() {
-    return {static_cast<const T*>(slices.values), slices.width,
-            slices.wide_ids ? Sorted(&wide_) : Sorted(&narrow_)};
+  SparseGradient ForCpu() {
+    entries_.clear();
+    for (int64_t k = 0; k < slices.entries(); ++k) {
+      const int64_t row = slices.IdOf(k);
+      if (row < 0 || row >= slices.rows) continue;
+      entries_.push_back(
+          {static_cast<uint32_t>(row),
+           k < slices.count ? static_cast<uint32_t>(k) : kNoValues});
+    }
+    const int64_t count = entries_.size();
+    entries_.resize(2 * count);
+    const RowEntry* const sorted =
+        SortByRow(slices.rows, count, entries_.data(), entries_.data() + count);
+    return {slices.values, slices.width, sorted, count};
   }
 
   GpuSlices slices;
 
  private:
-  template <typename Index>
-  RowEntries Sorted(std::vector<RowEntry<Index>>* memory) const {
-    memory->clear();
-    for (int64_t k = 0; k < slices.entries(); ++k) {
-      const int64_t row = slices.IdOf(k);
-      if (row < 0 || row >= slices.rows) continue;
-      memory->push_back({static_cast<Index>(row),
-                         static_cast<Index>(k < slices.count ? k : kNoValues)});
-    }
-    const int64_t count = memory->size();
-    memory->resize(2 * count);
-    return {
-        SortByRow(slices.rows, count, memory->data(), memory->data() + count),
-        count};
-  }
-
   Table table_;
   E element_;
   unsigned bits_;
-  std::vector<RowEntry<int32_t>> narrow_;
-  std::vector<RowEntry<int64_t>> wide_;
+  std::vector<RowEntry> entries_;
 };
 
 }  // namespace tf_opt

@@ -170,7 +170,7 @@ class StepModel {
     step.lazy = lazy_;
     for (int i = 0; i < count_; ++i) {
       step.variables.push_back(vectors_[i]);
-      if (step.sparse) step.slices.push_back(gradients[i].ForCpu<void>());
+      if (step.sparse) step.gradients.push_back(gradients[i].ForCpu());
       for (std::size_t k = 0; k < operands_.size(); ++k) {
         StepArray& array = step.arrays.arrays[k * count_ + i];
         if (!operands_[k].is_stacked() || array.data == nullptr) continue;
