@@ -1,5 +1,5 @@
-// The arrays of a step: without their types, as a framework passes them, and
-// for each variable with types, as the engines take them.
+// A step and its arrays: without their types, as a framework passes them, and
+// the arrays of each variable with types, as the engines take them.
 #ifndef TF_OPT_CC_ENGINES_STEP_ARRAYS_H_
 #define TF_OPT_CC_ENGINES_STEP_ARRAYS_H_
 
@@ -9,7 +9,9 @@
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
@@ -131,6 +133,35 @@ struct StepArrays {
   std::vector<int64_t> widths;  // Elements of a row.
   // The array of operand k for variable i is at k * count() + i.
   std::vector<StepArray> arrays;
+};
+
+// How rows of tables are updated.
+struct RowOptions {
+  bool sparse = false;  // Gradients are of some rows.
+  bool lazy = false;    // Only rows that occur.
+  bool waits = false;   // The other rows wait.
+};
+
+// For a rule with a stacked slot: the layer that the step takes.
+struct StepLayer {
+  const char* input = nullptr;  // The op's.
+  int64_t count = 0;            // Of the stacks' layers.
+  const int64_t* at = nullptr;  // Its number, in the device's memory.
+};
+
+// A step of any optimizer without its types; the engines add what they need.
+struct Step {
+  StepArrays arrays;
+  int variant = 0;      // See rules/description.h.
+  RuleNumbers numbers;  // What the host knows of them, ...
+  FrameInputs frame;
+  // ... and all, in the device's memory.
+  std::vector<const void*> scalars;
+  std::vector<const void*> frame_scalars;
+  VariableVectors variables;
+  StepLayer layer;
+  bool has_accumulators = true;
+  RowOptions rows;
 };
 
 // A gradient of some rows of a table, without its types.

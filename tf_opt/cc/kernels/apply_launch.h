@@ -41,11 +41,9 @@ struct ApplyAttributes {
   int count = 0;  // Of the op's variables.
   // Slots that the op has, in the rule's order, and operands of waiting rows.
   std::vector<Operand> slots;
-  int variant = 0;      // Of the rule; see rules/description.h.
-  RuleNumbers numbers;  // Only the modes.
-  FrameInputs frame;    // Without scalars.
+  Step step;  // Without scalars and arrays.
   bool stochastic_rounding = false;
-  SliceAttributes slices;
+  TableNames tables;
 };
 
 // Its variables are locked as long as it lives.
@@ -73,17 +71,9 @@ class ApplyLaunch {
   }
   bool has(int k) const { return k >= 0 && arrays_[k * size()] != nullptr; }
 
-  // Returns whether an operand is stacked, ...
-  bool is_stacked() const { return stacked_ >= 0; }
-  // ... the name of the scalar input with the layer's number, ...
-  const char* layer_input() const { return operands_[stacked_].layer_input; }
-  // ... and the number of layers, the smallest of all variables.
-  int64_t CountLayers() const;
   // Checks the layer, if there is one, and sets `number` to it.
   absl::Status CheckLayer(int64_t* number) const;
 
-  // Returns whether rows of tables wait.
-  bool waits() const { return has(since_); }
   // Returns the steps that rows of a table missed, ...
   const tensorflow::Tensor& coasting(int i) const {
     return array(since_ + 1, i);
@@ -91,31 +81,24 @@ class ApplyLaunch {
   // ... and its rows that wait, if rows of tables do.
   std::vector<WaitingRows> waiting_rows() const;
 
-  // Returns what is rounded at random.
-  OperandSet RoundedAtRandom() const;
+  // Adds the arrays to the step, the stacked operand from `layer` on, and what
+  // is rounded at random.
+  void AddArrays(int64_t layer);
 
-  // Returns the arrays as the engines take them, the stacked operand from
-  // `layer` on.
-  StepArrays GetArrays(int64_t layer) const;
-
+  Step step;
   // Gradients that are sparse.
   std::vector<TableSlices> slices;
-  // Numbers in the device's memory: the rule's and the frame's scalars, the
-  // variables' and that of the layer.
-  std::vector<const void*> scalars;
-  std::vector<const void*> frame_scalars;
-  VariableVectors vectors;
-  const int64_t* layer = nullptr;
-  int64_t seed = 0;  // It is on the host.
 
  private:
   absl::Status LockVariables(tensorflow::OpKernelContext* context);
   // Checks all variables and finds the gradients.
   absl::Status FindGradients(tensorflow::OpKernelContext* context);
   bool IsWrittenWithoutUpdate(int operand) const;
+  int64_t CountLayers() const;
   // Checks the types of the arrays against each other.
   absl::Status CheckTypes() const;
   StateType StateTypeOf(int operand, int i) const;
+  OperandSet RoundedAtRandom() const;
 
   const ApplyAttributes& attributes_;
   std::vector<Operand> operands_;

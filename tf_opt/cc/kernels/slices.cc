@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tf_opt {
 namespace {
@@ -64,7 +65,7 @@ BadRow SortEntries(int i, const TableSlices& slices, RowEntry* entries,
 }  // namespace
 
 absl::Status FindSlices(tensorflow::OpKernelContext* context,
-                        const SliceAttributes& attributes,
+                        const TableNames& names,
                         const std::vector<tensorflow::TensorShape>& tables,
                         std::vector<TableSlices>* slices) {
   tensorflow::OpInputList values, indices, more_rows;
@@ -75,7 +76,7 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
                                  /*optional=*/true, values.size(),
                                  more_rows.size()));
   for (int i = 0; i < values.size(); ++i) {
-    TF_RETURN_IF_ERROR(CheckSliceShapes(i, attributes.Name(i), tables[i],
+    TF_RETURN_IF_ERROR(CheckSliceShapes(i, names.Of(i), tables[i],
                                         values[i].shape(), indices[i].shape()));
     TableSlices& one = slices->emplace_back();
     one.values = values[i].data();
@@ -85,7 +86,7 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
     one.rows = tables[i].dim_size(0);
     one.width = WidthOf(values[i]);
     if (more_rows.size() == 0) continue;
-    TF_RETURN_IF_ERROR(CheckIsVector("accumulated_rows", i, attributes.Name(i),
+    TF_RETURN_IF_ERROR(CheckIsVector("accumulated_rows", i, names.Of(i),
                                      more_rows[i].shape()));
     one.more_ids = more_rows[i].data();
     one.more_count = more_rows[i].dim_size(0);
@@ -93,12 +94,12 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
   return absl::OkStatus();
 }
 
-absl::Status BadRowError(const BadRow& bad, const SliceAttributes& attributes) {
+absl::Status BadRowError(const BadRow& bad, const TableNames& names) {
   const int i = bad.table - 1;
   return absl::InvalidArgumentError(absl::StrCat(
       "`", bad.has_values ? "indices" : "accumulated_rows", "[", i, "]`",
-      attributes.Name(i), " must be in [0, ", bad.rows,
-      "), the rows of `variables[", i, "]`, got ", bad.row, " at ", bad.at));
+      names.Of(i), " must be in [0, ", bad.rows, "), the rows of `variables[",
+      i, "]`, got ", bad.row, " at ", bad.at));
 }
 
 absl::Status CheckCounts(const std::vector<TableSlices>& slices) {
@@ -119,8 +120,8 @@ absl::Status CheckCounts(const std::vector<TableSlices>& slices) {
 }
 
 absl::Status SortRows(const std::vector<TableSlices>& slices,
-                      const SliceAttributes& attributes,
-                      const CpuThreads& threads, tensorflow::Tensor* memory,
+                      const TableNames& names, const CpuThreads& threads,
+                      tensorflow::Tensor* memory,
                       std::vector<SparseGradient>* sorted) {
   TF_RETURN_IF_ERROR(CheckCounts(slices));
   const auto count = static_cast<int64_t>(slices.size());
@@ -150,7 +151,7 @@ absl::Status SortRows(const std::vector<TableSlices>& slices,
     }
   });
   for (const BadRow& one : bad) {
-    if (one.table != 0) return BadRowError(one, attributes);
+    if (one.table != 0) return BadRowError(one, names);
   }
   return absl::OkStatus();
 }

@@ -11,12 +11,12 @@ template <typename Description, typename V>
 std::vector<CpuRule<V>> MakeRules(const CpuStep& step,
                                   std::vector<MissedStep>* missed) {
   std::vector<CpuRule<V>> rules;
-  rules.reserve(step.variables.size());
+  rules.reserve(step.own.size());
   WithRule<Description, V>(step.variant, [&](auto tag) {
     using Rule = typename decltype(tag)::type;
     const typename Rule::Scalars shared(
         HyperparametersOf<Description>(step.numbers));
-    for (const VariableInputs& own : step.variables) {
+    for (const VariableInputs& own : step.own) {
       [[maybe_unused]] const int i = static_cast<int>(rules.size());
       rules.emplace_back(FramedRule<Rule>(shared, step.frame, own),
                          step.target);

@@ -187,7 +187,7 @@ void ApplySparse(const CpuStep& step,
                  const CpuRules<T>& rules,
                  const std::vector<MissedStep>& missed) {
   const int count = static_cast<int>(tensors.size());
-  const bool lazy = step.lazy;
+  const bool lazy = step.rows.lazy;
   std::vector<WaitingRows> waiting = step.waiting;
   const bool waits = !waiting.empty();
   const bool update = rules[0].frame.update;

@@ -57,28 +57,9 @@ struct GpuSlices : TableSlices {
   }
 };
 
-// How rows of tables are updated.
-struct GpuRowOptions {
-  bool sparse = false;
-  bool lazy = false;  // Only rows that occur.
-  bool waits = false;
-  BadRow* report = nullptr;  // Where the device and the host see it.
-};
-
-// A step of any optimizer without its types. Scalars are addresses in device
-// memory.
-struct GpuStep {
-  StepArrays arrays;
-  int variant = 0;                   // See rules/description.h.
-  RuleNumbers numbers;               // Without scalars, ...
-  std::vector<const void*> scalars;  // ... which are here, in their order.
-  FrameInputs frame;                 // What the host knows of it.
-  std::vector<const void*> frame_scalars;
-  VariableVectors variables;
-  bool has_accumulators = true;
-  GpuLayer layer;
-  GpuRowOptions rows;
+struct GpuStep : Step {
   std::vector<GpuSlices> slices;  // One for each variable, if sparse.
+  BadRow* report = nullptr;       // Where the device and the host see it.
 };
 
 // Makes the rule of each variable and applies it, framed. If a number is out of

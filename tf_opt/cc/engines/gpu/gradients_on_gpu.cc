@@ -129,7 +129,7 @@ const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
 
 template <typename T>
 std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
-                                  const GpuRowOptions& how, bool warp_a_row,
+                                  const RowOptions& how, bool warp_a_row,
                                   std::size_t rule_bytes,
                                   const GpuQueue& queue) {
   std::vector<RowBatch<T>> batches;
@@ -194,8 +194,8 @@ std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
 }
 
 template <typename T>
-void SortAndSum(const std::vector<RowBatch<T>>& batches,
-                const GpuRowOptions& how, GpuDevice* device) {
+void SortAndSum(const std::vector<RowBatch<T>>& batches, const RowOptions& how,
+                BadRow* report, GpuDevice* device) {
   device->Clear(batches[0].bad, (1 + batches.size()) * sizeof(uint32_t));
   for (const RowBatch<T>& batch : batches) {
     if (batch.occurs != nullptr) device->Clear(batch.occurs, batch.keys_end);
@@ -211,7 +211,7 @@ void SortAndSum(const std::vector<RowBatch<T>>& batches,
     device->Note(Sort(batch.entries(), bits, batch.unsorted_keys, batch.keys,
                       batch.unsorted_positions, batch.positions,
                       batch.sort_room, &bytes, device->stream()));
-    device->Run<4>(SumRowsWork<T>{batch, how.report},
+    device->Run<4>(SumRowsWork<T>{batch, report},
                    batch.blocks(Rows::kOccurring));
     int64_t columns = 1;
     for (int i = 0; i < batch.count; ++i) {
@@ -236,11 +236,10 @@ const char* MergeSlicesGpu(const std::vector<GpuSlices>& slices, BadRow* report,
   GpuDevice device(queue.stream);
   std::vector<RowTable<T>> tables;
   for (const GpuSlices& one : slices) tables.push_back({one});
-  const GpuRowOptions how = {/*sparse=*/true, /*lazy=*/true, /*waits=*/false,
-                             report};
+  const RowOptions how = {/*sparse=*/true, /*lazy=*/true};
   const auto batches = PlanRows(tables, how, /*warp_a_row=*/false,
                                 /*rule_bytes=*/0, queue);
-  SortAndSum(batches, how, &device);
+  SortAndSum(batches, how, report, &device);
   for (const RowBatch<T>& batch : batches) {
     if (batch.entries() == 0) continue;
     std::size_t bytes = batch.sort_room_bytes;
@@ -251,17 +250,17 @@ const char* MergeSlicesGpu(const std::vector<GpuSlices>& slices, BadRow* report,
   return device.error();
 }
 
-#define TF_OPT_INSTANTIATE(T)                                           \
-  template const char* MeasureGradientsGpu<T>(                          \
-      const std::vector<MeasuredTensor<T>>&, const MeasureArguments&,   \
-      const GpuQueue&);                                                 \
-  template std::vector<RowBatch<T>> PlanRows<T>(                        \
-      const std::vector<RowTable<T>>&, const GpuRowOptions&, bool,      \
-      std::size_t, const GpuQueue&);                                    \
-  template void SortAndSum<T>(const std::vector<RowBatch<T>>&,          \
-                              const GpuRowOptions&, GpuDevice*);        \
-  template void MarkWaiting<T>(const RowBatch<T>&, bool, GpuDevice*);   \
-  template const char* MergeSlicesGpu<T>(const std::vector<GpuSlices>&, \
+#define TF_OPT_INSTANTIATE(T)                                                \
+  template const char* MeasureGradientsGpu<T>(                               \
+      const std::vector<MeasuredTensor<T>>&, const MeasureArguments&,        \
+      const GpuQueue&);                                                      \
+  template std::vector<RowBatch<T>> PlanRows<T>(                             \
+      const std::vector<RowTable<T>>&, const RowOptions&, bool, std::size_t, \
+      const GpuQueue&);                                                      \
+  template void SortAndSum<T>(const std::vector<RowBatch<T>>&,               \
+                              const RowOptions&, BadRow*, GpuDevice*);       \
+  template void MarkWaiting<T>(const RowBatch<T>&, bool, GpuDevice*);        \
+  template const char* MergeSlicesGpu<T>(const std::vector<GpuSlices>&,      \
                                          BadRow*, const GpuQueue&)
 TF_OPT_INSTANTIATE(Half);
 TF_OPT_INSTANTIATE(BFloat16);

@@ -215,14 +215,14 @@ struct RowBatch {
 // with so many bytes for rules from `header` on.
 template <typename T>
 std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
-                                  const GpuRowOptions& how, bool warp_a_row,
+                                  const RowOptions& how, bool warp_a_row,
                                   std::size_t rule_bytes,
                                   const GpuQueue& queue);
 // Sorts the entries of all batches and sums those of the same row. A bad row is
 // seen by all launches.
 template <typename T>
-void SortAndSum(const std::vector<RowBatch<T>>& batches,
-                const GpuRowOptions& how, GpuDevice* device);
+void SortAndSum(const std::vector<RowBatch<T>>& batches, const RowOptions& how,
+                BadRow* report, GpuDevice* device);
 // Marks which rows wait, once others caught up.
 template <typename T>
 void MarkWaiting(const RowBatch<T>& batch, bool lazy, GpuDevice* device);

@@ -165,12 +165,10 @@ class StepModel {
 
   // The step for the engines.
   CpuStep ForCpu() {
-    auto step = Common<CpuStep>();
-    step.sparse = how.form != Form::kDense;
-    step.lazy = lazy_;
+    CpuStep step{Common()};
     for (int i = 0; i < count_; ++i) {
-      step.variables.push_back(vectors_[i]);
-      if (step.sparse) step.gradients.push_back(gradients[i].ForCpu());
+      step.own.push_back(vectors_[i]);
+      if (step.rows.sparse) step.gradients.push_back(gradients[i].ForCpu());
       for (std::size_t k = 0; k < operands_.size(); ++k) {
         StepArray& array = step.arrays.arrays[k * count_ + i];
         if (!operands_[k].is_stacked() || array.data == nullptr) continue;
@@ -188,7 +186,7 @@ class StepModel {
     return step;
   }
   GpuStep ForGpu() const {
-    auto step = Common<GpuStep>();
+    GpuStep step{Common()};
     for (const auto& input : Description::kScalars) {
       step.scalars.push_back(input.In(hyperparameters));
     }
@@ -198,11 +196,7 @@ class StepModel {
       step.frame_scalars.push_back(input.In(frame));
       input.Read(&zero, &step.frame);
     }
-    step.variables = vectors_;
-    step.has_accumulators = how.framed;
-    if (has_layers()) step.layer = GpuLayer(layer_input_, kLayers, layer);
-    step.rows = {how.form != Form::kDense, lazy_, how.form == Form::kWaiting,
-                 report};
+    step.report = report;
     for (const RowGradient& gradient : gradients) {
       step.slices.push_back(gradient.slices);
     }
@@ -269,12 +263,15 @@ class StepModel {
     operands_.push_back(operand);
   }
 
-  template <typename Step>
   Step Common() const {
     Step step;
     step.arrays = arrays_;
     step.variant = how.variant;
     step.frame = *frame;
+    step.variables = vectors_;
+    if (has_layers()) step.layer = {layer_input_, kLayers, layer};
+    step.has_accumulators = how.framed;
+    step.rows = {how.form != Form::kDense, lazy_, how.form == Form::kWaiting};
     step.numbers.resize(sizeof(Hyperparameters));
     std::memcpy(step.numbers.data(), hyperparameters, sizeof(Hyperparameters));
     return step;
