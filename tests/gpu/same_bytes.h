@@ -86,9 +86,8 @@ bool WriteTheSame(const OnHost& on_host, const Launch& launch) {
 inline void SetReport(const GpuSlices& slices, int i, int64_t entry,
                       int64_t row, BadRow* report) {
   report->table = i + 1;
-  report->has_values = entry < slices.count;
   report->row = row;
-  report->at = entry < slices.count ? entry : entry - slices.count;
+  report->at = entry;
   report->rows = slices.rows;
 }
 

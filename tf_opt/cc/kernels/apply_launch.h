@@ -43,7 +43,7 @@ struct ApplyAttributes {
   std::vector<Operand> slots;
   Step step;  // Without scalars and arrays.
   bool stochastic_rounding = false;
-  TableNames tables;
+  SliceAttributes slices;
 };
 
 // Its variables are locked as long as it lives.

@@ -52,7 +52,7 @@ class WrongRowReport {
  public:
   // Finds `place` for the next step; fails if an earlier step had a wrong row.
   absl::Status Open(tensorflow::OpKernelContext* context,
-                    const TableNames& names, BadRow** place) {
+                    const SliceAttributes& attributes, BadRow** place) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (place_ == nullptr) {
       tensorflow::AllocatorAttributes host;
@@ -66,7 +66,7 @@ class WrongRowReport {
     }
     *place = place_;
     if (place_->table == 0) return absl::OkStatus();
-    const absl::Status error = BadRowError(*place_, names);
+    const absl::Status error = BadRowError(*place_, attributes);
     place_->table = 0;
     return absl::InvalidArgumentError(
         absl::StrCat(error.message(), ", in an earlier step on this GPU"));

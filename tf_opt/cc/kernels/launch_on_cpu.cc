@@ -106,7 +106,7 @@ class ApplyOnCpuOp : public ApplyKernel {
     step.threads = ThreadsOf(context);
     tensorflow::Tensor sorted_rows;
     if (step.rows.sparse) {
-      TF_RETURN_IF_ERROR(SortRows(launch.slices, attributes_.tables,
+      TF_RETURN_IF_ERROR(SortRows(launch.slices, attributes_.slices,
                                   step.threads, &sorted_rows, &step.gradients));
     }
     if (catches_up) step.waiting = launch.waiting_rows();

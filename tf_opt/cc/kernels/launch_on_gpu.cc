@@ -61,7 +61,7 @@ class ApplyOnGpuOp : public ApplyKernel {
     for (int i = 0; step->rows.waits && i < launch.size(); ++i) {
       step->slices[i].capacity = launch.coasting(i).dim_size(0);
     }
-    return report_.Open(context, attributes_.tables, &step->report);
+    return report_.Open(context, attributes_.slices, &step->report);
   }
 
   WrongRowReport report_;

@@ -54,7 +54,7 @@ template <typename T>
 absl::Status Merge(OpKernelContext* context, const OpInputList& values,
                    std::vector<GpuSlices> slices, BadRow* report) {
   for (int i = 0; i < values.size(); ++i) {
-    TF_RETURN_IF_ERROR(Allocate(context, values, i, slices[i].entries(),
+    TF_RETURN_IF_ERROR(Allocate(context, values, i, slices[i].entries,
                                 &slices[i].merged_ids,
                                 &slices[i].merged_values));
   }
@@ -104,7 +104,7 @@ class MergeSlicesOp : public Kernel {
  public:
   explicit MergeSlicesOp(tensorflow::OpKernelConstruction* context)
       : Kernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("tables", &tables_.names));
+    OP_REQUIRES_OK(context, attributes_.Read(context->def()));
   }
 
  private:
@@ -120,13 +120,13 @@ class MergeSlicesOp : public Kernel {
     std::vector<TensorShape> shapes;
     for (const Tensor& one : values) shapes.push_back(one.shape());
     std::vector<TableSlices> slices;
-    TF_RETURN_IF_ERROR(FindSlices(context, tables_, shapes, &slices));
+    TF_RETURN_IF_ERROR(FindSlices(context, attributes_, shapes, &slices));
     for (int i = 0; i < values.size(); ++i) slices[i].rows = numbers[i];
 #if defined(TF_OPT_GPU_DEVICE)
     std::vector<GpuSlices> on_gpu;
     TF_RETURN_IF_ERROR(SlicesOnGpu(slices, &on_gpu));
     BadRow* report;
-    TF_RETURN_IF_ERROR(report_.Open(context, tables_, &report));
+    TF_RETURN_IF_ERROR(report_.Open(context, attributes_, &report));
     return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
       return Merge<typename decltype(element)::type>(context, values, on_gpu,
                                                      report);
@@ -136,7 +136,7 @@ class MergeSlicesOp : public Kernel {
     Tensor sorted_rows;
     std::vector<SparseGradient> gradients;
     TF_RETURN_IF_ERROR(
-        SortRows(slices, tables_, threads, &sorted_rows, &gradients));
+        SortRows(slices, attributes_, threads, &sorted_rows, &gradients));
     return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
       return Merge<typename decltype(element)::type>(context, values, slices,
                                                      gradients, threads);
@@ -144,7 +144,7 @@ class MergeSlicesOp : public Kernel {
 #endif
   }
 
-  TableNames tables_;
+  SliceAttributes attributes_;
 #if defined(TF_OPT_GPU_DEVICE)
   WrongRowReport report_;
 #endif

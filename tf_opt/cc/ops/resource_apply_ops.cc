@@ -55,7 +55,8 @@ constexpr char kSlicesDoc[] = R"(
 indices: The row of each of the gradients' values, a vector for each variable.
   Repeated rows are summed first. If a row is wrong, nothing is written; a GPU
   prints it, and a later step of this op fails, usually the next.
-accumulated_rows: More rows to update, a vector for each variable; or empty.
+more_indices: Whether more rows to update, with a gradient of zero, may follow
+  those of the values.
 lazy: Whether to update only the rows that occur. Otherwise the other rows have
   a gradient of zero.
 tables: The variables' names in errors; or empty.
@@ -70,9 +71,8 @@ void AddVariables(const Operand& operand, tensorflow::OpDefBuilder* builder) {
 
 void AddSliceInputs(tensorflow::OpDefBuilder* builder) {
   builder->Input("indices: N * Tindices")
-      .Input("accumulated_rows: num_accumulated_rows * Tindices")
       .Attr("Tindices: {int32, int64}")
-      .Attr("num_accumulated_rows: int >= 0")
+      .Attr("more_indices: bool = false")
       .Attr("lazy: bool = false")
       .Attr("tables: list(string) = []");
 }

@@ -153,12 +153,11 @@ class RowGradient {
     slices.rows = table.rows;
     slices.width = table.width;
     slices.count = table.count;
-    slices.more_count = table.more;
+    slices.entries = table.entries();
     const bool misaligned = bits & kMisaligned;
     slices.values = arena->New<char>(table.count * table.width, misaligned,
                                      SizeOf(element));
-    slices.ids = NewIds(table.count, arena);
-    slices.more_ids = NewIds(table.more, arena);
+    slices.ids = NewIds(table.entries(), arena);
   }
 
   // Room for some ids.
@@ -184,10 +183,7 @@ class RowGradient {
     }
   }
 
-  void SetRow(int64_t entry, int64_t row) {
-    entry < slices.count ? WriteId(row, slices.ids, entry)
-                         : WriteId(row, slices.more_ids, entry - slices.count);
-  }
+  void SetRow(int64_t entry, int64_t row) { WriteId(row, slices.ids, entry); }
   void WriteId(int64_t row, const void* ids, int64_t at) const {
     void* const to = const_cast<void*>(ids);
     if (slices.wide_ids) {
@@ -200,7 +196,7 @@ class RowGradient {
   // Valid until the next one.
   SparseGradient ForCpu() {
     entries_.clear();
-    for (int64_t k = 0; k < slices.entries(); ++k) {
+    for (int64_t k = 0; k < slices.entries; ++k) {
       const int64_t row = slices.IdOf(k);
       if (row < 0 || row >= slices.rows) continue;
       entries_.push_back(
