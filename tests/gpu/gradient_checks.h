@@ -32,17 +32,12 @@ bool MeasuresRight(const std::vector<MeasuredTensor<T>>& tensors,
   auto* const finite = arena.New<bool>(tensors.size());
   *scale = 0.3;
   *enabled = is_enabled;
+  const MeasureArguments arguments = {scale, enabled, squares, finite};
   const auto on_host = [&](const CpuWay& way) {
-    const auto found =
-        MeasureGradients<T>(on_cpu, *scale, way.target, way.threads);
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      squares[i] = is_enabled ? found[i].sum_of_squares : 0;
-      finite[i] = !is_enabled || found[i].finite;
-    }
+    MeasureGradients<T>(on_cpu, arguments, way.target, way.threads);
   };
   return WriteTheSame(on_host, [&](const GpuQueue& queue) {
-    return MeasureGradientsGpu<T>(tensors, {scale, enabled, squares, finite},
-                                  queue);
+    return MeasureGradientsGpu<T>(tensors, arguments, queue);
   });
 }
 
