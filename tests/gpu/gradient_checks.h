@@ -81,7 +81,7 @@ template <typename T>
 bool MergesRight(const Tables& tables, E element, unsigned bits) {
   arena.Clear();
   std::vector<RowGradient> gradients;
-  std::vector<GpuSlices> slices;
+  std::vector<TableSlices> slices;
   std::vector<MeasuredTensor<T>> measured, on_cpu;
   for (const Table& table : tables) {
     RowGradient& gradient =
@@ -113,10 +113,10 @@ bool MergesRight(const Tables& tables, E element, unsigned bits) {
       const int64_t count = firsts.size(), width = tables[i].width;
       auto* const sums = static_cast<T*>(slices[i].merged_values);
       for (int64_t k = 0; k < tables[i].entries(); ++k) {
-        gradients[i].WriteId(k < count ? gradient.entries[firsts[k]].row
-                             : found   ? slices[i].unused()
-                                       : slices[i].refused(),
-                             slices[i].merged_ids, k);
+        slices[i].WriteId(k < count ? gradient.entries[firsts[k]].row
+                          : found   ? slices[i].unused()
+                                    : slices[i].refused(),
+                          k, slices[i].merged_ids);
       }
       std::fill(sums + count * width, sums + tables[i].entries() * width, T());
       SumRows<T>({{gradient, firsts, sums}}, way.target, way.threads);

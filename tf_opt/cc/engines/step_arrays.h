@@ -135,6 +135,47 @@ struct StepArrays {
   std::vector<StepArray> arrays;
 };
 
+// A gradient of some rows of a table, without its types. An entry is a row that
+// occurs; the first entries have values.
+struct TableSlices {
+  // The row of an entry.
+  TF_OPT_RULE_INLINE int64_t IdOf(int64_t entry) const {
+    return wide_ids ? static_cast<const int64_t*>(ids)[entry]
+                    : static_cast<const int32_t*>(ids)[entry];
+  }
+  // Writes a row to other ids of the same type.
+  TF_OPT_RULE_INLINE void WriteId(int64_t row, int64_t at, void* to) const {
+    if (wide_ids) {
+      static_cast<int64_t*>(to)[at] = row;
+    } else {
+      static_cast<int32_t*>(to)[at] = static_cast<int32_t>(row);
+    }
+  }
+
+  // On a GPU, an id of no row, which is no error: ops that merge slices fill up
+  // with it. (Not the greatest number, nor is the next one the least: casts
+  // make those of NaNs.)
+  TF_OPT_HOST_DEVICE int64_t unused() const { return MostId() - 1; }
+  // A bad id that the host was told of: these ops fill up with it if an id is
+  // bad, so that what takes their results writes nothing.
+  TF_OPT_HOST_DEVICE int64_t refused() const { return -MostId(); }
+  TF_OPT_HOST_DEVICE int64_t MostId() const {
+    return wide_ids ? INT64_MAX : INT32_MAX;
+  }
+
+  const void* values = nullptr;  // A row for each of ...
+  int64_t count = 0;             // ... so many entries.
+  const void* ids = nullptr;     // The rows of ...
+  int64_t entries = 0;           // ... all entries.
+  bool wide_ids = false;         // Rows are int64_t, not int32_t.
+  int64_t rows = 0;              // Of the table.
+  int64_t width = 1;             // Elements of a row.
+  int64_t capacity = 0;          // Missed steps that there is room for.
+  // Results of MergeSlicesGpu, with room for all entries.
+  void* merged_ids = nullptr;
+  void* merged_values = nullptr;
+};
+
 // How rows of tables are updated.
 struct RowOptions {
   bool sparse = false;  // Gradients are of some rows.
@@ -151,6 +192,11 @@ struct StepLayer {
 
 // A step of any optimizer without its types; the engines add what they need.
 struct Step {
+  // While gradients are accumulated, rows go on waiting.
+  bool catches_up() const {
+    return rows.waits && (frame.update || !has_accumulators);
+  }
+
   StepArrays arrays;
   int variant = 0;      // See rules/description.h.
   RuleNumbers numbers;  // What the host knows of them, ...
@@ -162,24 +208,7 @@ struct Step {
   StepLayer layer;
   bool has_accumulators = true;
   RowOptions rows;
-};
-
-// A gradient of some rows of a table, without its types. An entry is a row that
-// occurs; the first entries have values.
-struct TableSlices {
-  // The row of an entry.
-  TF_OPT_RULE_INLINE int64_t IdOf(int64_t entry) const {
-    return wide_ids ? static_cast<const int64_t*>(ids)[entry]
-                    : static_cast<const int32_t*>(ids)[entry];
-  }
-
-  const void* values = nullptr;  // A row for each of ...
-  int64_t count = 0;             // ... so many entries.
-  const void* ids = nullptr;     // The rows of ...
-  int64_t entries = 0;           // ... all entries.
-  bool wide_ids = false;         // Rows are int64_t, not int32_t.
-  int64_t rows = 0;              // Of the table.
-  int64_t width = 1;             // Elements of a row.
+  std::vector<TableSlices> slices;  // One for each variable, if sparse.
 };
 
 // An id of a sparse gradient outside of its table. A GPU tells the host, where

@@ -10,6 +10,8 @@
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/rules/all_rules.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 namespace {
@@ -102,7 +104,6 @@ ApplyLaunch::ApplyLaunch(const ApplyAttributes& attributes)
   arrays_.resize(operands_.size() * size());
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
     if (operands_[k].is_stacked()) stacked_ = k;
-    if (operands_[k].storage == Storage::kSince) since_ = k;
   }
 }
 
@@ -159,7 +160,7 @@ absl::Status ApplyLaunch::FindGradients(tensorflow::OpKernelContext* context) {
       arrays_[kGradient * size() + i] = &gradients[i];
     }
   }
-  return sparse ? FindSlices(context, attributes_.slices, tables, &slices)
+  return sparse ? FindSlices(context, attributes_.slices, tables, &step.slices)
                 : absl::OkStatus();
 }
 
@@ -177,17 +178,6 @@ int64_t ApplyLaunch::CountLayers() const {
     layers = std::min(layers, array(stacked_, i).dim_size(0));
   }
   return layers;
-}
-
-std::vector<WaitingRows> ApplyLaunch::waiting_rows() const {
-  std::vector<WaitingRows> waiting;
-  for (int i = 0; i < size(); ++i) {
-    const tensorflow::Tensor& since = array(since_, i);
-    waiting.emplace_back(static_cast<float*>(since.data()), since.dim_size(0),
-                         static_cast<MissedSteps*>(coasting(i).data()),
-                         coasting(i).dim_size(0));
-  }
-  return waiting;
 }
 
 absl::Status ApplyLaunch::CheckTypes() const {
@@ -252,6 +242,10 @@ void ApplyLaunch::AddArrays(int64_t layer) {
   for (int i = 0; i < size(); ++i) {
     arrays.sizes.push_back(array(kVariable, i).NumElements());
     arrays.widths.push_back(WidthOf(array(kVariable, i)));
+  }
+  const int last = static_cast<int>(operands_.size()) - 1;
+  for (int i = 0; step.rows.waits && i < size(); ++i) {
+    step.slices[i].capacity = array(last, i).dim_size(0);
   }
   arrays.arrays.resize(arrays_.size());
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {

@@ -17,11 +17,8 @@
 #include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/kernels/variable_access.h"
-#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
-#include "tf_opt/cc/rules/scalar_input.h"
-#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
@@ -74,20 +71,11 @@ class ApplyLaunch {
   // Checks the layer, if there is one, and sets `number` to it.
   absl::Status CheckLayer(int64_t* number) const;
 
-  // Returns the steps that rows of a table missed, ...
-  const tensorflow::Tensor& coasting(int i) const {
-    return array(since_ + 1, i);
-  }
-  // ... and its rows that wait, if rows of tables do.
-  std::vector<WaitingRows> waiting_rows() const;
-
   // Adds the arrays to the step, the stacked operand from `layer` on, and what
   // is rounded at random.
   void AddArrays(int64_t layer);
 
   Step step;
-  // Gradients that are sparse.
-  std::vector<TableSlices> slices;
 
  private:
   absl::Status LockVariables(tensorflow::OpKernelContext* context);
@@ -105,8 +93,6 @@ class ApplyLaunch {
   // That of operand k for variable i is at k * size() + i; null if absent.
   std::vector<const tensorflow::Tensor*> arrays_;
   int stacked_ = -1;
-  // Number of the operand `since`; `coasting` is the next one.
-  int since_ = -1;
   std::vector<VariableList> lists_;  // One per operand; empty if absent.
   // Last, so that it unlocks before the variables are released.
   ScopedVariableLocks locks_;

@@ -77,13 +77,6 @@ class WrongRowReport {
   BadRow* place_ = nullptr;
 };
 
-// Returns slices as the engine takes them.
-inline absl::Status SlicesOnGpu(const std::vector<TableSlices>& slices,
-                                std::vector<GpuSlices>* found) {
-  for (const TableSlices& one : slices) found->push_back({one});
-  return CheckCounts(slices);
-}
-
 }  // namespace tf_opt
 
 #endif  // TF_OPT_CC_KERNELS_GPU_KERNEL_H_

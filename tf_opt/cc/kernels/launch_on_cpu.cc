@@ -83,10 +83,8 @@ class ApplyOnCpuOp : public ApplyKernel {
     ReadNumbers(rule, &launch.step);
     if (!frame.enabled) return absl::OkStatus();
     TF_RETURN_IF_ERROR(launch.Prepare(context, frame.update, CopyOnCpu));
-    // While gradients are accumulated, rows go on waiting.
-    const bool catches_up = launch.step.rows.waits &&
-                            (frame.update || !launch.step.has_accumulators);
-    if (!frame.update && !launch.step.has_accumulators && !catches_up) {
+    if (!frame.update && !launch.step.has_accumulators &&
+        !launch.step.rows.waits) {
       return absl::InvalidArgumentError(
           "`accumulators` must hold one variable for each gradient where "
           "`update` is false, got none");
@@ -106,10 +104,9 @@ class ApplyOnCpuOp : public ApplyKernel {
     step.threads = ThreadsOf(context);
     tensorflow::Tensor sorted_rows;
     if (step.rows.sparse) {
-      TF_RETURN_IF_ERROR(SortRows(launch.slices, attributes_.slices,
-                                  step.threads, &sorted_rows, &step.gradients));
+      TF_RETURN_IF_ERROR(SortRows(step.slices, attributes_.slices, step.threads,
+                                  &sorted_rows, &step.gradients));
     }
-    if (catches_up) step.waiting = launch.waiting_rows();
     ApplyOnCpu(step, attributes_.optimizer->makers);
     return absl::OkStatus();
   }

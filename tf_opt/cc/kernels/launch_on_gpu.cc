@@ -50,18 +50,11 @@ class ApplyOnGpuOp : public ApplyKernel {
     launch.AddArrays(/*layer=*/0);
     GpuStep step{std::move(launch.step)};
     if (step.rows.sparse) {
-      TF_RETURN_IF_ERROR(AddSlices(context, launch, &step));
+      TF_RETURN_IF_ERROR(CheckCounts(step.slices));
+      TF_RETURN_IF_ERROR(
+          report_.Open(context, attributes_.slices, &step.report));
     }
     return Apply(attributes_.optimizer->rule.op, step, queue);
-  }
-
-  absl::Status AddSlices(tensorflow::OpKernelContext* context,
-                         const ApplyLaunch& launch, GpuStep* step) {
-    TF_RETURN_IF_ERROR(SlicesOnGpu(launch.slices, &step->slices));
-    for (int i = 0; step->rows.waits && i < launch.size(); ++i) {
-      step->slices[i].capacity = launch.coasting(i).dim_size(0);
-    }
-    return report_.Open(context, attributes_.slices, &step->report);
   }
 
   WrongRowReport report_;

@@ -36,9 +36,6 @@ struct CpuStep : Step {
   std::vector<VariableInputs> own;  // Of each variable.
   // One for each variable if gradients are sparse.
   std::vector<SparseGradient> gradients;
-  // One for each variable if rows that wait catch up. Without `frame.update`
-  // that is all that happens.
-  std::vector<WaitingRows> waiting;
   CpuThreads threads;
   CpuTarget target = ChosenCpuTarget();
 };

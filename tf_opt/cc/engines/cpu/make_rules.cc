@@ -26,7 +26,7 @@ std::vector<CpuRule<V>> MakeRules(const CpuStep& step,
         rules[i].width = step.arrays.widths[i];
       }
       if constexpr (Description::kCoasts) {
-        if (!step.waiting.empty()) {
+        if (step.catches_up()) {
           missed->push_back(MissedStepOf<Rule>(shared, step.frame, own));
         }
       }

@@ -188,8 +188,16 @@ void ApplySparse(const CpuStep& step,
                  const std::vector<MissedStep>& missed) {
   const int count = static_cast<int>(tensors.size());
   const bool lazy = step.rows.lazy;
-  std::vector<WaitingRows> waiting = step.waiting;
-  const bool waits = !waiting.empty();
+  const bool waits = step.catches_up();
+  std::vector<WaitingRows> waiting;
+  // Their operands follow the slots.
+  const int first = rules[0].loops->slots + rules[0].is_row_wise();
+  for (int i = 0; waits && i < count; ++i) {
+    waiting.emplace_back(
+        static_cast<float*>(step.arrays.Slot(first, i)), step.slices[i].rows,
+        static_cast<MissedSteps*>(step.arrays.Slot(first + 1, i)),
+        step.slices[i].capacity);
+  }
   const bool update = rules[0].frame.update;
   const RangeLoops<T>& loops =
       TF_OPT_OF_CPU_TARGET(step.target, RangeLoopsOf<T>());

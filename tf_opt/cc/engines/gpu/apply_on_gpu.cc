@@ -42,7 +42,7 @@ std::vector<RowTable<T>> TablesOf(const GpuStep& step) {
     RowTable<T>& table = tables.emplace_back();
     const int64_t width = arrays.widths[i];
     if (step.rows.sparse) {
-      static_cast<GpuSlices&>(table) = step.slices[i];
+      static_cast<TableSlices&>(table) = step.slices[i];
     } else {
       table.values = tensor.gradient();
       table.rows = width == 0 ? 0 : tensor.size / width;

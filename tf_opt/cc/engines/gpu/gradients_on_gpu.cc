@@ -231,11 +231,11 @@ void MarkWaiting(const RowBatch<T>& batch, bool lazy, GpuDevice* device) {
 }
 
 template <typename T>
-const char* MergeSlicesGpu(const std::vector<GpuSlices>& slices, BadRow* report,
-                           const GpuQueue& queue) {
+const char* MergeSlicesGpu(const std::vector<TableSlices>& slices,
+                           BadRow* report, const GpuQueue& queue) {
   GpuDevice device(queue.stream);
   std::vector<RowTable<T>> tables;
-  for (const GpuSlices& one : slices) tables.push_back({one});
+  for (const TableSlices& one : slices) tables.push_back({one});
   const RowOptions how = {/*sparse=*/true, /*lazy=*/true};
   const auto batches = PlanRows(tables, how, /*warp_a_row=*/false,
                                 /*rule_bytes=*/0, queue);
@@ -260,7 +260,7 @@ const char* MergeSlicesGpu(const std::vector<GpuSlices>& slices, BadRow* report,
   template void SortAndSum<T>(const std::vector<RowBatch<T>>&,               \
                               const RowOptions&, BadRow*, GpuDevice*);       \
   template void MarkWaiting<T>(const RowBatch<T>&, bool, GpuDevice*);        \
-  template const char* MergeSlicesGpu<T>(const std::vector<GpuSlices>&,      \
+  template const char* MergeSlicesGpu<T>(const std::vector<TableSlices>&,    \
                                          BadRow*, const GpuQueue&)
 TF_OPT_INSTANTIATE(Half);
 TF_OPT_INSTANTIATE(BFloat16);

@@ -30,7 +30,7 @@ namespace tf_opt {
 
 // One table.
 template <typename T>
-struct RowTable : GpuSlices {
+struct RowTable : TableSlices {
   TF_OPT_RULE_INLINE int lanes() const { return 1 << lanes_shift; }
 
   DenseTensor<T> tensor = {};            // Its gradient are the values.

@@ -327,11 +327,7 @@ struct WriteMergedWork {
   TF_OPT_RULE_INLINE void Write(const RowPart& part, int64_t place,
                                 const StepRow<T>& row) const {
     const RowTable<T>& table = batch.tables[part.i];
-    if (part.lane == 0 && table.wide_ids) {
-      static_cast<int64_t*>(table.merged_ids)[place] = row.row;
-    } else if (part.lane == 0) {
-      static_cast<int32_t*>(table.merged_ids)[place] = row.row;
-    }
+    if (part.lane == 0) table.WriteId(row.row, place, table.merged_ids);
     T* const sums = static_cast<T*>(table.merged_values) + place * table.width;
     for (int64_t c = part.lane; c < table.width; c += table.lanes()) {
       const ComputeType<T> sum =

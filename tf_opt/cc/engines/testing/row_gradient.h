@@ -183,14 +183,8 @@ class RowGradient {
     }
   }
 
-  void SetRow(int64_t entry, int64_t row) { WriteId(row, slices.ids, entry); }
-  void WriteId(int64_t row, const void* ids, int64_t at) const {
-    void* const to = const_cast<void*>(ids);
-    if (slices.wide_ids) {
-      static_cast<int64_t*>(to)[at] = row;
-    } else {
-      static_cast<int32_t*>(to)[at] = static_cast<int32_t>(row);
-    }
+  void SetRow(int64_t entry, int64_t row) {
+    slices.WriteId(row, entry, const_cast<void*>(slices.ids));
   }
 
   // Valid until the next one.
@@ -210,7 +204,7 @@ class RowGradient {
     return {slices.values, slices.width, sorted, count};
   }
 
-  GpuSlices slices;
+  TableSlices slices;
 
  private:
   Table table_;

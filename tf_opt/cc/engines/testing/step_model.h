@@ -134,7 +134,6 @@ class StepModel {
       }
       if (Rule::kRowWise) AddArrays(Operand("").ByRow());
     });
-    slots_ = operands_.size() - kFrameOperandCount;
     if (how.form != Form::kWaiting) return;
     for (const Operand& operand : kWaitingOperands) AddArrays(operand);
   }
@@ -175,13 +174,6 @@ class StepModel {
         array.data = static_cast<char*>(array.data) +
                      *layer * tables[i].size() * SizeOf(TypeOf(k));
       }
-      // While gradients are accumulated, rows go on waiting.
-      if (how.form != Form::kWaiting || (how.framed && !frame->update)) {
-        continue;
-      }
-      step.waiting.emplace_back(
-          static_cast<float*>(arrays_.Slot(slots_, i)), tables[i].rows,
-          static_cast<MissedSteps*>(arrays_.Slot(slots_ + 1, i)), kCapacity);
     }
     return step;
   }
@@ -197,9 +189,6 @@ class StepModel {
       input.Read(&zero, &step.frame);
     }
     step.report = report;
-    for (const RowGradient& gradient : gradients) {
-      step.slices.push_back(gradient.slices);
-    }
     return step;
   }
 
@@ -272,6 +261,9 @@ class StepModel {
     if (has_layers()) step.layer = {layer_input_, kLayers, layer};
     step.has_accumulators = how.framed;
     step.rows = {how.form != Form::kDense, lazy_, how.form == Form::kWaiting};
+    for (const RowGradient& gradient : gradients) {
+      step.slices.push_back(gradient.slices);
+    }
     step.numbers.resize(sizeof(Hyperparameters));
     std::memcpy(step.numbers.data(), hyperparameters, sizeof(Hyperparameters));
     return step;
@@ -282,7 +274,6 @@ class StepModel {
   VariableVectors vectors_;
   const char* layer_input_ = nullptr;  // Of a stacked slot.
   std::vector<Operand> operands_;
-  int slots_;
   StepArrays arrays_;
   int step_ = 0;
   bool lazy_ = false;
