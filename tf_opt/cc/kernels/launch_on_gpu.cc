@@ -57,7 +57,7 @@ class ApplyOnGpuOp : public ApplyKernel {
     return Apply(attributes_.optimizer->rule.op, step, queue);
   }
 
-  WrongRowReport report_;
+  BadRowReport report_;
 };
 
 [[maybe_unused]] const bool apply_is_registered =

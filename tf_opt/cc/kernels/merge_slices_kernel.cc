@@ -137,7 +137,7 @@ class MergeSlicesOp : public Kernel {
 
   SliceAttributes attributes_;
 #if defined(TF_OPT_GPU_DEVICE)
-  WrongRowReport report_;
+  BadRowReport report_;
 #endif
 };
 

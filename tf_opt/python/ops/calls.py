@@ -45,7 +45,12 @@ BARE: Mapping[str, Any] = {
     "seed": 0,
 }
 # What only the ops for slices take.
-_OF_SLICES: Mapping[str, Any] = {"since": (), "coasting": (), "lazy": False}
+_OF_SLICES: Mapping[str, Any] = {
+    "since": (),
+    "coasting": (),
+    "lazy": False,
+    "more_indices": False,
+}
 # Inputs and attributes of all ops.
 _COMMON = {"variables", "weight_decay", *BARE, *_OF_SLICES}
 
@@ -292,7 +297,7 @@ def resource_apply(
     if isinstance(gradients[0], tf.IndexedSlices):
         op = op.for_slices
         inputs = _slices_as_inputs(gradients, accumulated_rows, tables)
-    given = {**BARE, **_OF_SLICES, **arguments}
+    given = {**BARE, **_OF_SLICES, **arguments, **inputs}
     signature = signature_of(op.name)
     for name in signature.handles:
         inputs[name] = _to_handles(given[name])

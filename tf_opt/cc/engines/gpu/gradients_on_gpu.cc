@@ -81,15 +81,15 @@ void AddTable(RowTable<T> table, bool warp_a_row, RowBatch<T>* batch) {
   constexpr int kPack = kGpuPackOf<T>;
   table.packs = table.width % kPack == 0 && HasPacks(table.tensor);
   const int pack = table.packs ? kPack : 1;
-  while (table.lanes() < kWarpThreads &&
-         (warp_a_row || table.lanes() * pack < table.width)) {
-    ++table.lanes_shift;
+  while (table.group() < kWarpThreads &&
+         (warp_a_row || table.group() * pack < table.width)) {
+    ++table.group_shift;
   }
   table.key_begin = batch->keys_end;
   batch->keys_end += static_cast<uint32_t>(table.rows + 1);
   // A warp that measures a row has no other.
   batch->rounds = warp_a_row ? 1 : kRowRounds;
-  const int64_t block_rows = kGpuThreads / table.lanes() * batch->rounds;
+  const int64_t block_rows = kGpuThreads / table.group() * batch->rounds;
   const int i = batch->count++;
   const auto add = [i](int64_t more, int64_t* ends) {
     ends[i] = (i == 0 ? 0 : ends[i - 1]) + more;
@@ -149,7 +149,7 @@ std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
   // First counts the bytes, then gives each array its place.
   constexpr std::size_t kAlignment = 256;
   uintptr_t end = 0;
-  const auto take = [&end](auto** array, int64_t count) {
+  const auto place = [&end](auto** array, int64_t count) {
     *array = reinterpret_cast<std::remove_reference_t<decltype(*array)>>(end);
     const std::size_t bytes = count * sizeof(**array);
     end += (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -159,9 +159,9 @@ std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
     uint32_t* flags;
     char* rules;
     MissedStep* missed;
-    take(&flags, 1 + batches.size());
-    take(&rules, rule_bytes);
-    take(&missed, tables.size());
+    place(&flags, 1 + batches.size());
+    place(&rules, rule_bytes);
+    place(&missed, tables.size());
     for (RowBatch<T>& batch : batches) {
       const int64_t count = batch.entries();
       batch.bad = flags;
@@ -170,24 +170,24 @@ std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
         batch.header = reinterpret_cast<GpuStepHeader*>(rules);
       }
       batch.missed = missed + batch.first;
-      take(&batch.keys, count);
-      take(&batch.positions, count);
-      take(&batch.unsorted_keys, count);
-      take(&batch.unsorted_positions, count);
+      place(&batch.keys, count);
+      place(&batch.positions, count);
+      place(&batch.unsorted_keys, count);
+      place(&batch.unsorted_positions, count);
       if (rule_bytes == 0) batch.counts = batch.unsorted_keys;
-      take(&batch.long_segments, count / kLongSegment);
-      if (how.sparse && !how.lazy) take(&batch.occurs, batch.keys_end);
-      if (how.waits) take(&batch.waits, batch.count);
+      place(&batch.long_segments, count / kLongSegment);
+      if (how.sparse && !how.lazy) place(&batch.occurs, batch.keys_end);
+      if (how.waits) place(&batch.waiting, batch.count);
       for (int i = 0; i < batch.count; ++i) {
         RowTable<T>& table = batch.tables[i];
-        take(&table.sums, table.count * table.width);
+        place(&table.sums, table.count * table.width);
       }
       std::size_t sum = 0;
       Sort(count, 32, batch.keys, batch.keys, batch.keys, batch.keys, nullptr,
            &batch.sort_room_bytes, nullptr);
       AddUp(count, batch.keys, nullptr, &sum, nullptr);
       batch.sort_room_bytes = std::max(batch.sort_room_bytes, sum);
-      take(&batch.sort_room, batch.sort_room_bytes);
+      place(&batch.sort_room, batch.sort_room_bytes);
     }
   }
   return batches;
