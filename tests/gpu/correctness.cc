@@ -94,8 +94,8 @@ bool RefusesWrongNumbers(StepModel<Description>* steps) {
       if (input.range == Range::kAny) continue;
       const double number = -1;
       const int64_t integer = -1;
-      input.integer != nullptr ? input.Read(&integer, numbers)
-                               : input.Read(&number, numbers);
+      input.type == ScalarType::kInt64 ? input.Read(&integer, numbers)
+                                       : input.Read(&number, numbers);
       refuses();
       *numbers = valid;
     }
@@ -297,10 +297,10 @@ void CheckLarge(const How& how) try {
     std::fill_n(ids, kCount, INT64_MAX - 1);
     for (int64_t k = 0; k < kEntries; ++k)
       ids[last(k)] = far(RowOf(table, k, 1));
-    on_gpu.slices[0].values =
-        enlarge(on_cpu.slices[0].values, kEntries, how.element, kCount, last);
+    on_gpu.slices[0].values = enlarge(on_cpu.gradients[0].values, kEntries,
+                                      how.element, kCount, last);
     on_gpu.slices[0].ids = ids;
-    on_gpu.slices[0].count = kCount;
+    on_gpu.slices[0].count = on_gpu.slices[0].entries = kCount;
     on_gpu.slices[0].rows = row_count;
   }
   const auto allocate = [&](std::size_t bytes) {

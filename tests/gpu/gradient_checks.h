@@ -32,17 +32,12 @@ bool MeasuresRight(const std::vector<MeasuredTensor<T>>& tensors,
   auto* const finite = arena.New<bool>(tensors.size());
   *scale = 0.3;
   *enabled = is_enabled;
+  const MeasureArguments arguments = {scale, enabled, squares, finite};
   const auto on_host = [&](const CpuWay& way) {
-    const auto found =
-        MeasureGradients<T>(on_cpu, *scale, way.target, way.threads);
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      squares[i] = is_enabled ? found[i].sum_of_squares : 0;
-      finite[i] = !is_enabled || found[i].finite;
-    }
+    MeasureGradients<T>(on_cpu, arguments, way.target, way.threads);
   };
   return WriteTheSame(on_host, [&](const GpuQueue& queue) {
-    return MeasureGradientsGpu<T>(tensors, {scale, enabled, squares, finite},
-                                  queue);
+    return MeasureGradientsGpu<T>(tensors, arguments, queue);
   });
 }
 
@@ -86,7 +81,7 @@ template <typename T>
 bool MergesRight(const Tables& tables, E element, unsigned bits) {
   arena.Clear();
   std::vector<RowGradient> gradients;
-  std::vector<GpuSlices> slices;
+  std::vector<TableSlices> slices;
   std::vector<MeasuredTensor<T>> measured, on_cpu;
   for (const Table& table : tables) {
     RowGradient& gradient =
@@ -112,16 +107,16 @@ bool MergesRight(const Tables& tables, E element, unsigned bits) {
   on_cpu = measured;
   const auto write = [&](const CpuWay& way, bool found) {
     for (std::size_t i = 0; i < tables.size(); ++i) {
-      const auto gradient = gradients[i].template ForCpu<T>();
+      const auto gradient = gradients[i].ForCpu();
       const auto firsts =
           found ? FirstEntries(gradient) : std::vector<int64_t>();
       const int64_t count = firsts.size(), width = tables[i].width;
       auto* const sums = static_cast<T*>(slices[i].merged_values);
       for (int64_t k = 0; k < tables[i].entries(); ++k) {
-        gradients[i].WriteId(k < count ? gradient.entries.row(firsts[k])
-                             : found   ? slices[i].unused()
-                                       : slices[i].refused(),
-                             slices[i].merged_ids, k);
+        slices[i].WriteId(k < count ? gradient.entries[firsts[k]].row
+                          : found   ? slices[i].unused()
+                                    : slices[i].refused(),
+                          k, slices[i].merged_ids);
       }
       std::fill(sums + count * width, sums + tables[i].entries() * width, T());
       SumRows<T>({{gradient, firsts, sums}}, way.target, way.threads);

@@ -83,12 +83,11 @@ bool WriteTheSame(const OnHost& on_host, const Launch& launch) {
 }
 
 // Tells of a wrong row of the i-th table.
-inline void SetReport(const GpuSlices& slices, int i, int64_t entry,
+inline void SetReport(const TableSlices& slices, int i, int64_t entry,
                       int64_t row, BadRow* report) {
   report->table = i + 1;
-  report->has_values = entry < slices.count;
   report->row = row;
-  report->at = entry < slices.count ? entry : entry - slices.count;
+  report->at = entry;
   report->rows = slices.rows;
 }
 

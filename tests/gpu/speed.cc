@@ -86,7 +86,7 @@ void Measure(const std::string& columns, GpuStep step, int64_t moved,
           add(step.arrays.sizes[i] * (is_slot ? sizeof(float) : element));
     }
   }
-  for (GpuSlices& slices : step.slices) {
+  for (TableSlices& slices : step.slices) {
     slices.values = add(slices.count * step.arrays.widths[0] * element);
   }
   char* const all_ids = add((1 + ids.size()) * sizeof(int32_t));
@@ -115,7 +115,7 @@ void Measure(const std::string& columns, GpuStep step, int64_t moved,
   Work steps = [&](void* stream) {
     const char* error = nullptr;
     for (int64_t set = 0; set < sets && error == nullptr; ++set) {
-      for (GpuSlices& slices : step.slices) {
+      for (TableSlices& slices : step.slices) {
         slices.ids = all_ids + set * slices.count * sizeof(int32_t);
       }
       error = ApplyOnGpu<Description>(step, {stream, allocate});
@@ -220,7 +220,7 @@ void MeasureRows(const RowWorkload& workload, const char* form, int rounds) {
   step.variant = row_wise;
   step.arrays = {ElementType::kFloat, {rows * width}, {width}, {}};
   step.rows = {/*sparse=*/true, /*lazy=*/!exact};
-  step.slices = {{{nullptr, nullptr, count, nullptr, 0, false, rows}}};
+  step.slices = {TableSlices{nullptr, count, nullptr, count, false, rows}};
   Measure<Description>(std::to_string(rows) + " x " + std::to_string(width) +
                            ", " + std::to_string(count) + " " + kind + "\t" +
                            Description::kOp + ", " + form + "\t-",

@@ -1,5 +1,5 @@
-// The arrays of a step: without their types, as a framework passes them, and
-// for each variable with types, as the engines take them.
+// A step and its arrays: without their types, as a framework passes them, and
+// the arrays of each variable with types, as the engines take them.
 #ifndef TF_OPT_CC_ENGINES_STEP_ARRAYS_H_
 #define TF_OPT_CC_ENGINES_STEP_ARRAYS_H_
 
@@ -9,7 +9,9 @@
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
@@ -133,36 +135,88 @@ struct StepArrays {
   std::vector<StepArray> arrays;
 };
 
-// A gradient of some rows of a table, without its types.
+// A gradient of some rows of a table, without its types. An entry is a row that
+// occurs; the first entries have values.
 struct TableSlices {
-  TF_OPT_RULE_INLINE int64_t entries() const { return count + more_count; }
-
-  // The row of an entry: first come those with values.
+  // The row of an entry.
   TF_OPT_RULE_INLINE int64_t IdOf(int64_t entry) const {
-    const bool has_values = entry < count;
-    const void* const from = has_values ? ids : more_ids;
-    const int64_t at = has_values ? entry : entry - count;
-    return wide_ids ? static_cast<const int64_t*>(from)[at]
-                    : static_cast<const int32_t*>(from)[at];
+    return wide_ids ? static_cast<const int64_t*>(ids)[entry]
+                    : static_cast<const int32_t*>(ids)[entry];
+  }
+  // Writes a row to other ids of the same type.
+  TF_OPT_RULE_INLINE void WriteId(int64_t row, int64_t at, void* to) const {
+    if (wide_ids) {
+      static_cast<int64_t*>(to)[at] = row;
+    } else {
+      static_cast<int32_t*>(to)[at] = static_cast<int32_t>(row);
+    }
+  }
+
+  // On a GPU, an id of no row, which is no error: ops that merge slices fill up
+  // with it. (Not the greatest number, nor is the next one the least: casts
+  // make those of NaNs.)
+  TF_OPT_HOST_DEVICE int64_t unused() const { return MostId() - 1; }
+  // A bad id that the host was told of: these ops fill up with it if an id is
+  // bad, so that what takes their results writes nothing.
+  TF_OPT_HOST_DEVICE int64_t refused() const { return -MostId(); }
+  TF_OPT_HOST_DEVICE int64_t MostId() const {
+    return wide_ids ? INT64_MAX : INT32_MAX;
   }
 
   const void* values = nullptr;  // A row for each of ...
-  const void* ids = nullptr;     // ... these rows of the table.
-  int64_t count = 0;
-  const void* more_ids = nullptr;  // Rows that occur without values.
-  int64_t more_count = 0;
-  bool wide_ids = false;  // Rows are int64_t, not int32_t.
-  int64_t rows = 0;       // Of the table.
-  int64_t width = 1;      // Elements of a row.
+  int64_t count = 0;             // ... so many entries.
+  const void* ids = nullptr;     // The rows of ...
+  int64_t entries = 0;           // ... all entries.
+  bool wide_ids = false;         // Rows are int64_t, not int32_t.
+  int64_t rows = 0;              // Of the table.
+  int64_t width = 1;             // Elements of a row.
+  int64_t capacity = 0;          // Missed steps that there is room for.
+  // Results of MergeSlicesGpu, with room for all entries.
+  void* merged_ids = nullptr;
+  void* merged_values = nullptr;
+};
+
+// How rows of tables are updated.
+struct RowOptions {
+  bool sparse = false;  // Gradients are of some rows.
+  bool lazy = false;    // Only rows that occur.
+  bool waits = false;   // The other rows wait.
+};
+
+// For a rule with a stacked slot: the layer that the step takes.
+struct StepLayer {
+  const char* input = nullptr;  // The op's.
+  int64_t count = 0;            // Of the stacks' layers.
+  const int64_t* at = nullptr;  // Its number, in the device's memory.
+};
+
+// A step of any optimizer without its types; the engines add what they need.
+struct Step {
+  // While gradients are accumulated, rows go on waiting.
+  bool catches_up() const {
+    return rows.waits && (frame.update || !has_accumulators);
+  }
+
+  StepArrays arrays;
+  int variant = 0;      // See rules/description.h.
+  RuleNumbers numbers;  // What the host knows of them, ...
+  FrameInputs frame;
+  // ... and all, in the device's memory.
+  std::vector<const void*> scalars;
+  std::vector<const void*> frame_scalars;
+  VariableVectors variables;
+  StepLayer layer;
+  bool has_accumulators = true;
+  RowOptions rows;
+  std::vector<TableSlices> slices;  // One for each variable, if sparse.
 };
 
 // An id of a sparse gradient outside of its table. A GPU tells the host, where
 // it can read it without a wait.
 struct BadRow {
-  int table = 0;            // Its number, from 1 on; 0: there is none.
-  bool has_values = false;  // Or it is one of the rows without.
+  int table = 0;  // Its number, from 1 on; 0: there is none.
   int64_t row = 0;
-  int64_t at = 0;    // Among those with, or without, values.
+  int64_t at = 0;    // The entry.
   int64_t rows = 0;  // Of the table.
 };
 

@@ -10,6 +10,8 @@
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/rules/all_rules.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 namespace {
@@ -54,7 +56,11 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
   }
   const tensorflow::AttrSlice attributes(node);
   TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "N", &count));
-  TF_RETURN_IF_ERROR(slices.Read(attributes));
+  step.rows.sparse = form.sparse;
+  if (form.sparse) {
+    TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "lazy", &step.rows.lazy));
+    TF_RETURN_IF_ERROR(slices.Read(attributes));
+  }
   int bit = 1;
   for (const Operand& slot : optimizer->rule.operands(form)) {
     int length = 0;
@@ -67,35 +73,37 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
     }
     if (length > 0) slots.push_back(slot);
     if (!slot.is_choice()) continue;
-    if (slot.may_be_by_row ? slot.by_row : length > 0) variant |= bit;
+    if (slot.may_be_by_row ? slot.by_row : length > 0) step.variant |= bit;
     bit <<= 1;
   }
-  if (!slots.empty() && slots.back().storage == Storage::kSince) {
+  step.rows.waits = !slots.empty() && slots.back().is_of_waiting_rows();
+  if (step.rows.waits && slots.back().storage == Storage::kSince) {
     return absl::InvalidArgumentError(
         "`coasting` must have one variable for each of `since`, got none");
   }
   TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "decoupled_weight_decay",
-                                 &frame.decoupled_weight_decay));
-  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "maximize", &frame.maximize));
+                                 &step.frame.decoupled_weight_decay));
+  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "maximize", &step.frame.maximize));
   TF_RETURN_IF_ERROR(
       GetNodeAttr(attributes, "stochastic_rounding", &stochastic_rounding));
-  for (const ScalarInfo& mode : optimizer->rule.modes) {
-    values.modes.emplace_back();
+  step.numbers = optimizer->rule.numbers;
+  for (const ScalarInput& mode : optimizer->rule.modes) {
     TF_RETURN_IF_ERROR(
-        GetNodeAttr(attributes, mode.name, &values.modes.back().boolean));
+        GetNodeAttr(attributes, mode.name,
+                    static_cast<bool*>(mode.In(step.numbers.data()))));
   }
   return absl::OkStatus();
 }
 
 ApplyLaunch::ApplyLaunch(const ApplyAttributes& attributes)
-    : attributes_(attributes),
+    : step(attributes.step),
+      attributes_(attributes),
       operands_(std::begin(kFrameOperands), std::end(kFrameOperands)) {
   operands_.insert(operands_.end(), attributes.slots.begin(),
                    attributes.slots.end());
   arrays_.resize(operands_.size() * size());
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
     if (operands_[k].is_stacked()) stacked_ = k;
-    if (operands_[k].storage == Storage::kSince) since_ = k;
   }
 }
 
@@ -103,7 +111,7 @@ absl::Status ApplyLaunch::Prepare(tensorflow::OpKernelContext* context,
                                   bool updates, const CopyBytes& copy_bytes) {
   TF_RETURN_IF_ERROR(LockVariables(context));
   TF_RETURN_IF_ERROR(FindGradients(context));
-  const bool catches_up = since_ >= 0 && lists_[kAccumulator].size() == 0;
+  const bool catches_up = step.rows.waits && lists_[kAccumulator].size() == 0;
   for (int k = 0; k < static_cast<int>(lists_.size()); ++k) {
     const bool written = updates || catches_up || IsWrittenWithoutUpdate(k);
     for (int i = 0; i < lists_[k].size(); ++i) {
@@ -113,6 +121,8 @@ absl::Status ApplyLaunch::Prepare(tensorflow::OpKernelContext* context,
       arrays_[k * size() + i] = lists_[k][i]->tensor();
     }
   }
+  step.has_accumulators = has(kAccumulator);
+  if (stacked_ >= 0) step.layer.count = CountLayers();
   return CheckTypes();
 }
 
@@ -133,7 +143,7 @@ absl::Status ApplyLaunch::LockVariables(tensorflow::OpKernelContext* context) {
 absl::Status ApplyLaunch::FindGradients(tensorflow::OpKernelContext* context) {
   tensorflow::OpInputList gradients;
   TF_RETURN_IF_ERROR(context->input_list("gradients", &gradients));
-  const bool sparse = attributes_.slices.sparse;
+  const bool sparse = step.rows.sparse;
   const char* const whose = sparse ? "variables" : "gradients";
   std::vector<tensorflow::TensorShape> tables;
   for (int i = 0; i < size(); ++i) {
@@ -150,7 +160,7 @@ absl::Status ApplyLaunch::FindGradients(tensorflow::OpKernelContext* context) {
       arrays_[kGradient * size() + i] = &gradients[i];
     }
   }
-  return sparse ? FindSlices(context, attributes_.slices, tables, &slices)
+  return sparse ? FindSlices(context, attributes_.slices, tables, &step.slices)
                 : absl::OkStatus();
 }
 
@@ -168,17 +178,6 @@ int64_t ApplyLaunch::CountLayers() const {
     layers = std::min(layers, array(stacked_, i).dim_size(0));
   }
   return layers;
-}
-
-std::vector<WaitingRows> ApplyLaunch::waiting_rows() const {
-  std::vector<WaitingRows> waiting;
-  for (int i = 0; i < size(); ++i) {
-    const tensorflow::Tensor& since = array(since_, i);
-    waiting.emplace_back(static_cast<float*>(since.data()), since.dim_size(0),
-                         static_cast<MissedSteps*>(coasting(i).data()),
-                         coasting(i).dim_size(0));
-  }
-  return waiting;
 }
 
 absl::Status ApplyLaunch::CheckTypes() const {
@@ -208,13 +207,12 @@ absl::Status ApplyLaunch::CheckTypes() const {
 }
 
 absl::Status ApplyLaunch::CheckLayer(int64_t* number) const {
-  if (!is_stacked()) return absl::OkStatus();
-  *number = ReadOnce(layer);
-  const int64_t layers = CountLayers();
-  if (*number >= 0 && *number < layers) return absl::OkStatus();
+  if (stacked_ < 0) return absl::OkStatus();
+  *number = ReadOnce(step.layer.at);
+  if (*number >= 0 && *number < step.layer.count) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "`", layer_input(), "` must be in [0, ", layers, "), the rows of `",
-      operands_[stacked_].name, "`, got ", *number));
+      "`", step.layer.input, "` must be in [0, ", step.layer.count,
+      "), the rows of `", operands_[stacked_].name, "`, got ", *number));
 }
 
 OperandSet ApplyLaunch::RoundedAtRandom() const {
@@ -235,14 +233,19 @@ OperandSet ApplyLaunch::RoundedAtRandom() const {
   return rounded;
 }
 
-StepArrays ApplyLaunch::GetArrays(int64_t layer) const {
-  StepArrays arrays;
+void ApplyLaunch::AddArrays(int64_t layer) {
+  step.frame.rounded_at_random = RoundedAtRandom();
+  StepArrays& arrays = step.arrays;
   arrays.element = ElementTypeOf(array(kVariable, 0).dtype());
   arrays.sizes.reserve(size());
   arrays.widths.reserve(size());
   for (int i = 0; i < size(); ++i) {
     arrays.sizes.push_back(array(kVariable, i).NumElements());
     arrays.widths.push_back(WidthOf(array(kVariable, i)));
+  }
+  const int last = static_cast<int>(operands_.size()) - 1;
+  for (int i = 0; step.rows.waits && i < size(); ++i) {
+    step.slices[i].capacity = array(last, i).dim_size(0);
   }
   arrays.arrays.resize(arrays_.size());
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
@@ -256,7 +259,6 @@ StepArrays ApplyLaunch::GetArrays(int64_t layer) const {
       arrays.arrays[k * size() + i] = {data, StateTypeOf(k, i)};
     }
   }
-  return arrays;
 }
 
 StateType ApplyLaunch::StateTypeOf(int operand, int i) const {
@@ -272,21 +274,22 @@ StateType ApplyLaunch::StateTypeOf(int operand, int i) const {
 
 absl::Status ApplyLaunch::FindNumbers(tensorflow::OpKernelContext* context) {
   const void* data;
-  for (const ScalarInfo& scalar : attributes_.optimizer->rule.scalars) {
+  for (const ScalarInput& scalar : attributes_.optimizer->rule.scalars) {
     TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
-    scalars.push_back(data);
+    step.scalars.push_back(data);
   }
-  for (const ScalarInfo& scalar : kFrameScalars) {
+  for (const ScalarInput& scalar : kFrameScalars) {
     TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
-    frame_scalars.push_back(data);
+    step.frame_scalars.push_back(data);
   }
   TF_RETURN_IF_ERROR(FindScalar(context, "seed", &data));
-  seed = ReadOnce(static_cast<const int64_t*>(data));
-  if (is_stacked()) {
-    TF_RETURN_IF_ERROR(FindScalar(context, layer_input(), &data));
-    layer = static_cast<const int64_t*>(data);
+  step.frame.seed = ReadOnce(static_cast<const int64_t*>(data));
+  if (stacked_ >= 0) {
+    step.layer.input = operands_[stacked_].layer_input;
+    TF_RETURN_IF_ERROR(FindScalar(context, step.layer.input, &data));
+    step.layer.at = static_cast<const int64_t*>(data);
   }
-  PerVariable* vector = vectors.inputs;
+  PerVariable* vector = step.variables.inputs;
   for (const char* name : kPerVariableInputs) {
     const tensorflow::Tensor* tensor;
     TF_RETURN_IF_ERROR(context->input(name, &tensor));

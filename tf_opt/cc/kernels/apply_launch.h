@@ -17,11 +17,8 @@
 #include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/kernels/variable_access.h"
-#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
-#include "tf_opt/cc/rules/scalar_input.h"
-#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
@@ -41,9 +38,7 @@ struct ApplyAttributes {
   int count = 0;  // Of the op's variables.
   // Slots that the op has, in the rule's order, and operands of waiting rows.
   std::vector<Operand> slots;
-  int variant = 0;    // Of the rule; see rules/description.h.
-  RuleValues values;  // Only the modes.
-  FrameInputs frame;  // Without scalars.
+  Step step;  // Without scalars and arrays.
   bool stochastic_rounding = false;
   SliceAttributes slices;
 };
@@ -73,57 +68,31 @@ class ApplyLaunch {
   }
   bool has(int k) const { return k >= 0 && arrays_[k * size()] != nullptr; }
 
-  // Returns whether an operand is stacked, ...
-  bool is_stacked() const { return stacked_ >= 0; }
-  // ... the name of the scalar input with the layer's number, ...
-  const char* layer_input() const { return operands_[stacked_].layer_input; }
-  // ... and the number of layers, the smallest of all variables.
-  int64_t CountLayers() const;
   // Checks the layer, if there is one, and sets `number` to it.
   absl::Status CheckLayer(int64_t* number) const;
 
-  // Returns whether rows of tables wait.
-  bool waits() const { return has(since_); }
-  // Returns the steps that rows of a table missed, ...
-  const tensorflow::Tensor& coasting(int i) const {
-    return array(since_ + 1, i);
-  }
-  // ... and its rows that wait, if rows of tables do.
-  std::vector<WaitingRows> waiting_rows() const;
+  // Adds the arrays to the step, the stacked operand from `layer` on, and what
+  // is rounded at random.
+  void AddArrays(int64_t layer);
 
-  // Returns what is rounded at random.
-  OperandSet RoundedAtRandom() const;
-
-  // Returns the arrays as the engines take them, the stacked operand from
-  // `layer` on.
-  StepArrays GetArrays(int64_t layer) const;
-
-  // Gradients that are sparse.
-  std::vector<TableSlices> slices;
-  // Numbers in the device's memory: the rule's and the frame's scalars, the
-  // variables' and that of the layer.
-  std::vector<const void*> scalars;
-  std::vector<const void*> frame_scalars;
-  VariableVectors vectors;
-  const int64_t* layer = nullptr;
-  int64_t seed = 0;  // It is on the host.
+  Step step;
 
  private:
   absl::Status LockVariables(tensorflow::OpKernelContext* context);
   // Checks all variables and finds the gradients.
   absl::Status FindGradients(tensorflow::OpKernelContext* context);
   bool IsWrittenWithoutUpdate(int operand) const;
+  int64_t CountLayers() const;
   // Checks the types of the arrays against each other.
   absl::Status CheckTypes() const;
   StateType StateTypeOf(int operand, int i) const;
+  OperandSet RoundedAtRandom() const;
 
   const ApplyAttributes& attributes_;
   std::vector<Operand> operands_;
   // That of operand k for variable i is at k * size() + i; null if absent.
   std::vector<const tensorflow::Tensor*> arrays_;
   int stacked_ = -1;
-  // Number of the operand `since`; `coasting` is the next one.
-  int since_ = -1;
   std::vector<VariableList> lists_;  // One per operand; empty if absent.
   // Last, so that it unlocks before the variables are released.
   ScopedVariableLocks locks_;

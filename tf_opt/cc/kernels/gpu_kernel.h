@@ -1,6 +1,6 @@
 // What kernels share that call the engine for GPUs: its queue and errors, and
-// sparse gradients. Their rows are on the device, so an op learns of a wrong
-// one only later: the next step of the same op tells.
+// sparse gradients. Their rows are on the device, so an op learns of a bad one
+// only later: the next step of the same op tells.
 #ifndef TF_OPT_CC_KERNELS_GPU_KERNEL_H_
 #define TF_OPT_CC_KERNELS_GPU_KERNEL_H_
 
@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -47,10 +46,10 @@ inline absl::Status CudaStatus(const char* error) {
                           : absl::InternalError(absl::StrCat("CUDA: ", error));
 }
 
-// Where the device writes the first wrong row of a kernel's steps.
-class WrongRowReport {
+// Where the device writes the first bad row of a kernel's steps.
+class BadRowReport {
  public:
-  // Finds `place` for the next step; fails if an earlier step had a wrong row.
+  // Finds `place` for the next step; fails if an earlier step had a bad row.
   absl::Status Open(tensorflow::OpKernelContext* context,
                     const SliceAttributes& attributes, BadRow** place) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -76,27 +75,6 @@ class WrongRowReport {
   std::mutex mutex_;
   BadRow* place_ = nullptr;
 };
-
-// Returns slices as the engine takes them.
-inline absl::Status SlicesOnGpu(const std::vector<TableSlices>& slices,
-                                std::vector<GpuSlices>* found) {
-  int64_t entries = 0;
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    const TableSlices& one = slices[i];
-    constexpr int64_t kMostRows = UINT32_MAX - 2;
-    if (one.rows < 0 || one.rows > kMostRows) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`variables[", i, "]` must have in [0, ", kMostRows,
-          "] rows to have a sparse gradient on a GPU, got ", one.rows));
-    }
-    found->push_back({one});
-    entries += one.entries();
-  }
-  if (entries <= INT32_MAX) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("`indices` must have at most ", INT32_MAX,
-                   " elements together on a GPU, got ", entries));
-}
 
 }  // namespace tf_opt
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -25,55 +26,46 @@ absl::Status CopyOnCpu(void* to, const void* from, std::size_t bytes) {
 }
 
 // Reads the numbers that all variables share.
-void ReadNumbers(const ApplyLaunch& launch, const RuleInfo& rule,
-                 CpuStep* step) {
+void ReadNumbers(const RuleInfo& rule, Step* step) {
   for (std::size_t k = 0; k < rule.scalars.size(); ++k) {
-    step->values.scalars.push_back(
-        ReadScalar(rule.scalars[k].type, launch.scalars[k]));
+    rule.scalars[k].Read(step->scalars[k], step->numbers.data());
   }
   for (std::size_t k = 0; k < std::size(kFrameScalars); ++k) {
-    kFrameScalars[k].Read(launch.frame_scalars[k], &step->frame);
+    kFrameScalars[k].Read(step->frame_scalars[k], &step->frame);
   }
-  step->frame.seed = launch.seed;
 }
 
-absl::Status CheckRange(const ScalarInfo& scalar, double value) {
-  if (IsInRange(scalar.range, value)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "`", scalar.name, "` must be ", Describe(scalar.range), ", got ", value));
-}
-
-// Checks the ranges of the numbers.
-absl::Status CheckRanges(const RuleInfo& rule, const CpuStep& step) {
-  for (std::size_t k = 0; k < rule.scalars.size(); ++k) {
-    const ScalarInfo& scalar = rule.scalars[k];
-    TF_RETURN_IF_ERROR(
-        CheckRange(scalar, ToDouble(scalar.type, step.values.scalars[k])));
-  }
-  for (const ScalarInput<FrameInputs>& scalar : kFrameScalars) {
-    TF_RETURN_IF_ERROR(CheckRange(scalar, scalar.Get(step.frame)));
+template <typename Scalars>
+absl::Status CheckRanges(const Scalars& scalars, const void* numbers) {
+  for (const ScalarInput& scalar : scalars) {
+    const double number = scalar.Get(numbers);
+    if (IsInRange(scalar.range, number)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", scalar.name, "` must be ", Describe(scalar.range),
+                     ", got ", number));
   }
   return absl::OkStatus();
 }
 
 // Checks the numbers of each variable and adds them to the step.
-absl::Status AddVariables(const ApplyLaunch& launch, CpuStep* step) {
-  step->variables.reserve(launch.size());
-  for (int i = 0; i < launch.size(); ++i) {
-    const VariableInputs own = launch.vectors[i];
+absl::Status AddVariables(CpuStep* step) {
+  const int count = step->arrays.count();
+  step->own.reserve(count);
+  for (int i = 0; i < count; ++i) {
+    const VariableInputs own = step->variables[i];
     if (!own.HasNumber()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`variable_numbers` must be integers in [-2^53, 2^53], got ",
           own.number));
     }
-    if (launch.waits() && !step->frame.decoupled_weight_decay &&
+    if (step->rows.waits && !step->frame.decoupled_weight_decay &&
         own.weight_decay != 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("`weight_decay` must be 0 where rows wait (`since`) and "
                        "`decoupled_weight_decay` is false, got ",
                        own.weight_decay));
     }
-    step->variables.push_back(own);
+    step->own.push_back(own);
   }
   return absl::OkStatus();
 }
@@ -87,15 +79,12 @@ class ApplyOnCpuOp : public ApplyKernel {
     ApplyLaunch launch(attributes_);
     TF_RETURN_IF_ERROR(launch.FindNumbers(context));
     const RuleInfo& rule = attributes_.optimizer->rule;
-    CpuStep step;
-    step.variant = attributes_.variant;
-    step.values = attributes_.values;
-    step.frame = attributes_.frame;
-    ReadNumbers(launch, rule, &step);
-    if (!step.frame.enabled) return absl::OkStatus();
-    TF_RETURN_IF_ERROR(launch.Prepare(context, step.frame.update, CopyOnCpu));
-    const bool accumulates = launch.has(kAccumulator);
-    if (!step.frame.update && !accumulates && !launch.waits()) {
+    FrameInputs& frame = launch.step.frame;
+    ReadNumbers(rule, &launch.step);
+    if (!frame.enabled) return absl::OkStatus();
+    TF_RETURN_IF_ERROR(launch.Prepare(context, frame.update, CopyOnCpu));
+    if (!frame.update && !launch.step.has_accumulators &&
+        !launch.step.rows.waits) {
       return absl::InvalidArgumentError(
           "`accumulators` must hold one variable for each gradient where "
           "`update` is false, got none");
@@ -103,25 +92,20 @@ class ApplyOnCpuOp : public ApplyKernel {
     int64_t layer = 0;
     TF_RETURN_IF_ERROR(launch.CheckLayer(&layer));
     // After the layer, because a wrong layer leads to a wrong count.
-    TF_RETURN_IF_ERROR(CheckRanges(rule, step));
-    TF_RETURN_IF_ERROR(AddVariables(launch, &step));
-    step.arrays = launch.GetArrays(layer);
+    TF_RETURN_IF_ERROR(CheckRanges(rule.scalars, launch.step.numbers.data()));
+    TF_RETURN_IF_ERROR(CheckRanges(kFrameScalars, &frame));
+    launch.AddArrays(layer);
+    CpuStep step{std::move(launch.step)};
+    TF_RETURN_IF_ERROR(AddVariables(&step));
     // TensorFlow's pool threads flush denormals to zero, and a small step runs
     // on this thread: it must give the same numbers. It also keeps a moment
     // that decays towards zero from slowing the loop down a hundredfold.
     const tensorflow::port::ScopedFlushDenormal flush_denormals;
-    step.frame.rounded_at_random = launch.RoundedAtRandom();
-    step.sparse = attributes_.slices.sparse;
-    step.lazy = attributes_.slices.lazy;
     step.threads = ThreadsOf(context);
     tensorflow::Tensor sorted_rows;
-    if (step.sparse) {
-      TF_RETURN_IF_ERROR(SortRows(launch.slices, attributes_.slices,
-                                  step.threads, &sorted_rows, &step.slices));
-    }
-    // While gradients are accumulated, rows go on waiting.
-    if (launch.waits() && (step.frame.update || !accumulates)) {
-      step.waiting = launch.waiting_rows();
+    if (step.rows.sparse) {
+      TF_RETURN_IF_ERROR(SortRows(step.slices, attributes_.slices, step.threads,
+                                  &sorted_rows, &step.gradients));
     }
     ApplyOnCpu(step, attributes_.optimizer->makers);
     return absl::OkStatus();

@@ -3,6 +3,7 @@
 // never waits.
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/errors.h"
@@ -36,14 +37,6 @@ class ApplyOnGpuOp : public ApplyKernel {
   absl::Status Run(tensorflow::OpKernelContext* context) override {
     ApplyLaunch launch(attributes_);
     TF_RETURN_IF_ERROR(launch.FindNumbers(context));
-    GpuStep step;
-    step.variant = attributes_.variant;
-    step.values = attributes_.values;
-    step.frame = attributes_.frame;
-    step.frame.seed = launch.seed;
-    step.scalars = launch.scalars;
-    step.frame_scalars = launch.frame_scalars;
-    step.variables = launch.vectors;
     tensorflow::Tensor workspace;
     const GpuQueue queue = QueueOf(context, &workspace);
     TF_RETURN_IF_ERROR(
@@ -53,31 +46,18 @@ class ApplyOnGpuOp : public ApplyKernel {
                          return CudaStatus(
                              CopyOnGpu(to, from, bytes, queue.stream));
                        }));
-    step.frame.rounded_at_random = launch.RoundedAtRandom();
-    step.has_accumulators = launch.has(kAccumulator);
-    if (launch.is_stacked()) {
-      step.layer =
-          GpuLayer(launch.layer_input(), launch.CountLayers(), launch.layer);
-    }
     // The device takes the layer.
-    step.arrays = launch.GetArrays(/*layer=*/0);
-    if (attributes_.slices.sparse) {
-      TF_RETURN_IF_ERROR(AddSlices(context, launch, &step));
+    launch.AddArrays(/*layer=*/0);
+    GpuStep step{std::move(launch.step)};
+    if (step.rows.sparse) {
+      TF_RETURN_IF_ERROR(CheckCounts(step.slices));
+      TF_RETURN_IF_ERROR(
+          report_.Open(context, attributes_.slices, &step.report));
     }
     return Apply(attributes_.optimizer->rule.op, step, queue);
   }
 
-  absl::Status AddSlices(tensorflow::OpKernelContext* context,
-                         const ApplyLaunch& launch, GpuStep* step) {
-    step->rows = {true, attributes_.slices.lazy, launch.waits()};
-    TF_RETURN_IF_ERROR(SlicesOnGpu(launch.slices, &step->slices));
-    for (int i = 0; launch.waits() && i < launch.size(); ++i) {
-      step->slices[i].capacity = launch.coasting(i).dim_size(0);
-    }
-    return report_.Open(context, attributes_.slices, &step->rows.report);
-  }
-
-  WrongRowReport report_;
+  BadRowReport report_;
 };
 
 [[maybe_unused]] const bool apply_is_registered =

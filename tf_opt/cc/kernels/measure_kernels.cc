@@ -23,7 +23,6 @@
 #include "tensorflow/core/platform/denormal.h"
 #include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/engines/cpu/measure_cpu.h"
-#include "tf_opt/cc/rules/scalar_input.h"
 #endif
 
 namespace tf_opt {
@@ -34,62 +33,27 @@ using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
 using ::tensorflow::TensorShape;
 
-// Inputs and results, in the device's memory.
-struct MeasureLaunch {
-  // The gradients for an engine.
-  template <typename Element>
-  std::vector<MeasuredTensor<Element>> Tensors() const {
-    using V = ComputeType<Element>;
-    std::vector<MeasuredTensor<Element>> tensors;
-    tensors.reserve(gradients.size());
-    for (int i = 0; i < gradients.size(); ++i) {
-      const Tensor* const accumulator =
-          accumulators.size() == 0 ? nullptr : accumulators[i]->tensor();
-      tensors.push_back(
-          {static_cast<const Element*>(gradients[i].data()),
-           accumulator ? static_cast<const V*>(accumulator->data()) : nullptr,
-           accumulator ? accumulator->NumElements()
-                       : gradients[i].NumElements(),
-           rows.empty() ? GradientRows() : rows[i]});
-    }
-    return tensors;
-  }
-
-  OpInputList gradients;
-  std::vector<GradientRows> rows;  // May be empty.
-  VariableList accumulators;       // May be empty.
-  MeasureArguments arguments = {};
-};
-
 // Measures gradients of this type.
-template <typename Element>
-absl::Status MeasureAll(OpKernelContext* context, const MeasureLaunch& launch) {
+template <typename T>
+absl::Status MeasureAll(OpKernelContext* context,
+                        const std::vector<MeasuredTensor<T>>& gradients,
+                        const MeasureArguments& arguments) {
 #if defined(TF_OPT_GPU_DEVICE)
   Tensor workspace;
-  return CudaStatus(MeasureGradientsGpu(launch.Tensors<Element>(),
-                                        launch.arguments,
-                                        QueueOf(context, &workspace)));
+  return CudaStatus(
+      MeasureGradientsGpu(gradients, arguments, QueueOf(context, &workspace)));
 #else
-  std::vector<Measure> measures(launch.gradients.size(), {0, true});
   // As when gradients are applied: TensorFlow's pool threads flush denormals to
   // zero, and this thread must give the same numbers.
   const tensorflow::port::ScopedFlushDenormal flush_denormals;
-  if (ReadOnce(launch.arguments.enabled)) {
-    measures = MeasureGradients<Element>(
-        launch.Tensors<Element>(), ReadOnce(launch.arguments.gradient_scale),
-        ChosenCpuTarget(), ThreadsOf(context));
-  }
-  for (std::size_t i = 0; i < measures.size(); ++i) {
-    launch.arguments.sums_of_squares[i] = measures[i].sum_of_squares;
-    launch.arguments.finite[i] = measures[i].finite;
-  }
+  MeasureGradients(gradients, arguments, ChosenCpuTarget(), ThreadsOf(context));
   return absl::OkStatus();
 #endif
 }
 
-// Adds the rows that a gradient has of its accumulator, of shape `table`.
-absl::Status AddRows(int i, const Tensor& gradient, const Tensor& rows,
-                     const TensorShape& table, MeasureLaunch* launch) {
+// Finds the rows that a gradient has of its accumulator, of shape `table`.
+absl::Status FindRows(int i, const Tensor& gradient, const Tensor& rows,
+                      const TensorShape& table, GradientRows* found) {
   bool fits = rows.dims() == 1 && table.dims() > 0 &&
               DimensionsFit(gradient.shape(), 1, table, 1) &&
               gradient.dim_size(0) == rows.dim_size(0);
@@ -106,7 +70,7 @@ absl::Status AddRows(int i, const Tensor& gradient, const Tensor& rows,
         "]`, shape ", table.DebugString(), ", one for each row of `gradients[",
         i, "]`, shape ", gradient.shape().DebugString()));
   }
-  launch->rows.push_back({numbers, rows.NumElements(), WidthOf(gradient)});
+  *found = {numbers, rows.NumElements(), WidthOf(gradient)};
   return absl::OkStatus();
 }
 
@@ -117,11 +81,9 @@ class MeasureOp : public Kernel {
  private:
   // It reads only the host's memory, whatever the device.
   absl::Status Run(OpKernelContext* context) override {
-    MeasureLaunch launch;
-    const OpInputList& gradients = launch.gradients;
-    VariableList& accumulators = launch.accumulators;
-    OpInputList rows;
-    TF_RETURN_IF_ERROR(context->input_list("gradients", &launch.gradients));
+    OpInputList gradients, rows;
+    VariableList accumulators;
+    TF_RETURN_IF_ERROR(context->input_list("gradients", &gradients));
     TF_RETURN_IF_ERROR(context->input_list("rows", &rows));
     const int count = gradients.size();
     const tensorflow::DataType type = gradients[0].dtype();
@@ -134,6 +96,7 @@ class MeasureOp : public Kernel {
                                    accumulators.size()));
     ScopedVariableLocks locks;
     TF_RETURN_IF_ERROR(locks.Lock({&accumulators}, /*shared=*/true));
+    std::vector<GradientRows> found(count);
     for (int i = 0; i < accumulators.size(); ++i) {
       const Tensor& accumulator = *accumulators[i]->tensor();
       TF_RETURN_IF_ERROR(CheckVariable(
@@ -141,7 +104,7 @@ class MeasureOp : public Kernel {
           has_rows ? accumulator.shape() : gradients[i].shape(), "gradients"));
       if (!has_rows) continue;
       TF_RETURN_IF_ERROR(
-          AddRows(i, gradients[i], rows[i], accumulator.shape(), &launch));
+          FindRows(i, gradients[i], rows[i], accumulator.shape(), &found[i]));
     }
     const void *scale, *enabled;
     TF_RETURN_IF_ERROR(FindScalar(context, "gradient_scale", &scale));
@@ -149,11 +112,24 @@ class MeasureOp : public Kernel {
     Tensor *sums, *finite;
     TF_RETURN_IF_ERROR(context->allocate_output(0, {count}, &sums));
     TF_RETURN_IF_ERROR(context->allocate_output(1, {count}, &finite));
-    launch.arguments = {
+    const MeasureArguments arguments = {
         static_cast<const double*>(scale), static_cast<const bool*>(enabled),
         static_cast<double*>(sums->data()), static_cast<bool*>(finite->data())};
     return WithElementType(ElementTypeOf(type), [&](auto element) {
-      return MeasureAll<typename decltype(element)::type>(context, launch);
+      using T = typename decltype(element)::type;
+      std::vector<MeasuredTensor<T>> tensors;
+      for (int i = 0; i < count; ++i) {
+        const Tensor* const accumulator =
+            accumulators.size() == 0 ? nullptr : accumulators[i]->tensor();
+        tensors.push_back(
+            {static_cast<const T*>(gradients[i].data()),
+             accumulator == nullptr
+                 ? nullptr
+                 : static_cast<const ComputeType<T>*>(accumulator->data()),
+             (accumulator ? *accumulator : gradients[i]).NumElements(),
+             found[i]});
+      }
+      return MeasureAll(context, tensors, arguments);
     });
   }
 };

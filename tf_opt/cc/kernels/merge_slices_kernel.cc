@@ -1,6 +1,7 @@
 // The kernel of MergeSlices: that of the CPU or that of a GPU; see
 // kKernelDevice. On a GPU the host doesn't learn how many rows occur: the
 // results have room for all entries, and unused rows and zeros at their end.
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -52,9 +53,9 @@ absl::Status Allocate(OpKernelContext* context, const OpInputList& values,
 // Merges slices of this type.
 template <typename T>
 absl::Status Merge(OpKernelContext* context, const OpInputList& values,
-                   std::vector<GpuSlices> slices, BadRow* report) {
+                   std::vector<TableSlices> slices, BadRow* report) {
   for (int i = 0; i < values.size(); ++i) {
-    TF_RETURN_IF_ERROR(Allocate(context, values, i, slices[i].entries(),
+    TF_RETURN_IF_ERROR(Allocate(context, values, i, slices[i].entries,
                                 &slices[i].merged_ids,
                                 &slices[i].merged_values));
   }
@@ -65,29 +66,22 @@ absl::Status Merge(OpKernelContext* context, const OpInputList& values,
 
 #else
 
-template <typename Index>
-void WriteRows(const RowEntries& entries, const std::vector<int64_t>& firsts,
-               void* rows) {
-  auto* to = static_cast<Index*>(rows);
-  for (const int64_t k : firsts) *to++ = static_cast<Index>(entries.row(k));
-}
-
 // Merges slices of this type.
 template <typename T>
 absl::Status Merge(OpKernelContext* context, const OpInputList& values,
                    const std::vector<TableSlices>& slices,
-                   const std::vector<SparseGradient<void> >& gradients,
+                   const std::vector<SparseGradient>& gradients,
                    const CpuThreads& threads) {
   std::vector<MergedSlices<T> > tables;
   for (int i = 0; i < values.size(); ++i) {
-    const SparseGradient<T> gradient = gradients[i].WithType<T>();
+    const SparseGradient& gradient = gradients[i];
     std::vector<int64_t> firsts = FirstEntries(gradient);
     void *rows, *sums;
     TF_RETURN_IF_ERROR(
         Allocate(context, values, i, firsts.size(), &rows, &sums));
-    const auto write_rows =
-        slices[i].wide_ids ? WriteRows<int64_t> : WriteRows<int32_t>;
-    write_rows(gradient.entries, firsts, rows);
+    for (std::size_t k = 0; k < firsts.size(); ++k) {
+      slices[i].WriteId(gradient.entries[firsts[k]].row, k, rows);
+    }
     tables.push_back({gradient, std::move(firsts), static_cast<T*>(sums)});
   }
   // As when gradients are applied; see launch_on_cpu.cc.
@@ -121,18 +115,17 @@ class MergeSlicesOp : public Kernel {
     TF_RETURN_IF_ERROR(FindSlices(context, attributes_, shapes, &slices));
     for (int i = 0; i < values.size(); ++i) slices[i].rows = numbers[i];
 #if defined(TF_OPT_GPU_DEVICE)
-    std::vector<GpuSlices> on_gpu;
-    TF_RETURN_IF_ERROR(SlicesOnGpu(slices, &on_gpu));
+    TF_RETURN_IF_ERROR(CheckCounts(slices));
     BadRow* report;
     TF_RETURN_IF_ERROR(report_.Open(context, attributes_, &report));
     return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
-      return Merge<typename decltype(element)::type>(context, values, on_gpu,
+      return Merge<typename decltype(element)::type>(context, values, slices,
                                                      report);
     });
 #else
     const CpuThreads threads = ThreadsOf(context);
     Tensor sorted_rows;
-    std::vector<SparseGradient<void> > gradients;
+    std::vector<SparseGradient> gradients;
     TF_RETURN_IF_ERROR(
         SortRows(slices, attributes_, threads, &sorted_rows, &gradients));
     return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
@@ -144,7 +137,7 @@ class MergeSlicesOp : public Kernel {
 
   SliceAttributes attributes_;
 #if defined(TF_OPT_GPU_DEVICE)
-  WrongRowReport report_;
+  BadRowReport report_;
 #endif
 };
 

@@ -22,9 +22,7 @@ namespace tf_opt {
 // Attributes of ops that take slices.
 struct SliceAttributes {
   absl::Status Read(tensorflow::AttrSlice attributes) {
-    sparse = attributes.Find("tables") != nullptr;
-    if (!sparse) return absl::OkStatus();
-    TryGetNodeAttr(attributes, "lazy", &lazy);
+    TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "more_indices", &more_indices));
     return GetNodeAttr(attributes, "tables", &names);
   }
 
@@ -35,8 +33,7 @@ struct SliceAttributes {
                : "";
   }
 
-  bool sparse = false;  // Or the op is for dense gradients.
-  bool lazy = false;
+  bool more_indices = false;       // Than values.
   std::vector<std::string> names;  // May be empty.
 };
 
@@ -50,11 +47,14 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
 // The error for a row that is outside of its table.
 absl::Status BadRowError(const BadRow& bad, const SliceAttributes& attributes);
 
+// Checks the numbers of rows and of entries.
+absl::Status CheckCounts(const std::vector<TableSlices>& slices);
+
 // Checks the rows of slices and sorts them, in `memory`, for the CPU engine.
 absl::Status SortRows(const std::vector<TableSlices>& slices,
                       const SliceAttributes& attributes,
                       const CpuThreads& threads, tensorflow::Tensor* memory,
-                      std::vector<SparseGradient<void>>* sorted);
+                      std::vector<SparseGradient>* sorted);
 
 }  // namespace tf_opt
 

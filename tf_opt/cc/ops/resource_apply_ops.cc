@@ -55,7 +55,8 @@ constexpr char kSlicesDoc[] = R"(
 indices: The row of each of the gradients' values, a vector for each variable.
   Repeated rows are summed first. If a row is wrong, nothing is written; a GPU
   prints it, and a later step of this op fails, usually the next.
-accumulated_rows: More rows to update, a vector for each variable; or empty.
+more_indices: Whether more rows to update, with a gradient of zero, may follow
+  those of the values.
 lazy: Whether to update only the rows that occur. Otherwise the other rows have
   a gradient of zero.
 tables: The variables' names in errors; or empty.
@@ -70,9 +71,8 @@ void AddVariables(const Operand& operand, tensorflow::OpDefBuilder* builder) {
 
 void AddSliceInputs(tensorflow::OpDefBuilder* builder) {
   builder->Input("indices: N * Tindices")
-      .Input("accumulated_rows: num_accumulated_rows * Tindices")
       .Attr("Tindices: {int32, int64}")
-      .Attr("num_accumulated_rows: int >= 0")
+      .Attr("more_indices: bool = false")
       .Attr("lazy: bool = false")
       .Attr("tables: list(string) = []");
 }
@@ -93,23 +93,23 @@ absl::Status Define(const RuleInfo& rule, OpForm form,
     AddVariables(kFrameOperands[k], &builder);
   }
   if (form.sparse) AddSliceInputs(&builder);
-  const auto add_scalar = [&](const ScalarInfo& scalar) {
+  const auto add_scalar = [&](const ScalarInput& scalar) {
     builder.Input(absl::StrCat(scalar.name, ": ", NameOf(scalar.type)));
   };
-  for (const ScalarInfo& scalar : rule.scalars) add_scalar(scalar);
+  for (const ScalarInput& scalar : rule.scalars) add_scalar(scalar);
   for (const Operand& slot : rule.slots) {
     if (slot.is_stacked()) add_scalar({slot.layer_input, ScalarType::kInt64});
   }
   for (const char* name : kPerVariableInputs) {
     builder.Input(absl::StrCat(name, ": double"));
   }
-  for (const ScalarInfo& scalar : kFrameScalars) add_scalar(scalar);
+  for (const ScalarInput& scalar : kFrameScalars) add_scalar(scalar);
   add_scalar({"seed", ScalarType::kInt64});
   builder.Attr("T: {half, bfloat16, float, double}")
       .Attr("decoupled_weight_decay: bool = true")
       .Attr("maximize: bool = false")
       .Attr("stochastic_rounding: bool = false");
-  for (const ScalarInfo& mode : rule.modes) {
+  for (const ScalarInput& mode : rule.modes) {
     builder.Attr(absl::StrCat(mode.name, ": bool = false"));
   }
   builder.Doc(absl::StrCat(kDoc, form.sparse ? kSlicesDoc : ""));

@@ -49,10 +49,10 @@ struct Adadelta : DescriptionOf<AdadeltaHyperparameters, AdadeltaRule> {
   static constexpr Operand kSlotOperands[] = {{"accumulated_grad"},
                                               {"accumulated_delta_var"}};
 
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"rho", &Hyperparameters::rho, Range::kDecayRate},
-      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative}};
+  static constexpr ScalarInput kScalars[] = {
+      TF_OPT_SCALAR(Hyperparameters, learning_rate),
+      TF_OPT_SCALAR(Hyperparameters, rho, Range::kDecayRate),
+      TF_OPT_SCALAR(Hyperparameters, epsilon, Range::kNonNegative)};
 };
 
 }  // namespace tf_opt

@@ -57,12 +57,12 @@ struct Adagrad : DescriptionOf<AdagradHyperparameters, AdagradRule> {
   static constexpr Operand kSlotOperands[] = {
       Operand::MayBeByRow("accumulator")};
 
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative}};
+  static constexpr ScalarInput kScalars[] = {
+      TF_OPT_SCALAR(Hyperparameters, learning_rate),
+      TF_OPT_SCALAR(Hyperparameters, epsilon, Range::kNonNegative)};
 
-  static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"torch_epsilon", &Hyperparameters::torch_epsilon}};
+  static constexpr ScalarInput kModes[] = {
+      TF_OPT_SCALAR(Hyperparameters, torch_epsilon)};
 };
 
 }  // namespace tf_opt

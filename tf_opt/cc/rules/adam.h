@@ -100,15 +100,15 @@ struct Adam : DescriptionOf<AdamHyperparameters, AdamRule> {
       // Rounded at random, a maximum would grow too large.
       Operand::Optional("v_max").Rounded(Rounding::kToNearest)};
 
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"step", &Hyperparameters::step, Range::kPositive},
-      {"beta_1", &Hyperparameters::beta_1, Range::kDecayRate},
-      {"beta_2", &Hyperparameters::beta_2, Range::kDecayRate},
-      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative}};
+  static constexpr ScalarInput kScalars[] = {
+      TF_OPT_SCALAR(Hyperparameters, learning_rate),
+      TF_OPT_SCALAR(Hyperparameters, step, Range::kPositive),
+      TF_OPT_SCALAR(Hyperparameters, beta_1, Range::kDecayRate),
+      TF_OPT_SCALAR(Hyperparameters, beta_2, Range::kDecayRate),
+      TF_OPT_SCALAR(Hyperparameters, epsilon, Range::kNonNegative)};
 
-  static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"epsilon_hat", &Hyperparameters::epsilon_hat}};
+  static constexpr ScalarInput kModes[] = {
+      TF_OPT_SCALAR(Hyperparameters, epsilon_hat)};
 };
 
 }  // namespace tf_opt

@@ -66,15 +66,15 @@ struct Adamax : DescriptionOf<AdamaxHyperparameters, AdamaxRule> {
 
   static constexpr Operand kSlotOperands[] = {{"m"}, {"u"}};
 
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"step", &Hyperparameters::step, Range::kPositive},
-      {"beta_1", &Hyperparameters::beta_1, Range::kDecayRate},
-      {"beta_2", &Hyperparameters::beta_2, Range::kDecayRate},
-      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative}};
+  static constexpr ScalarInput kScalars[] = {
+      TF_OPT_SCALAR(Hyperparameters, learning_rate),
+      TF_OPT_SCALAR(Hyperparameters, step, Range::kPositive),
+      TF_OPT_SCALAR(Hyperparameters, beta_1, Range::kDecayRate),
+      TF_OPT_SCALAR(Hyperparameters, beta_2, Range::kDecayRate),
+      TF_OPT_SCALAR(Hyperparameters, epsilon, Range::kNonNegative)};
 
-  static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"torch_epsilon", &Hyperparameters::torch_epsilon}};
+  static constexpr ScalarInput kModes[] = {
+      TF_OPT_SCALAR(Hyperparameters, torch_epsilon)};
 };
 
 }  // namespace tf_opt

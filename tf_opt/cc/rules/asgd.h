@@ -62,9 +62,9 @@ struct Asgd : DescriptionOf<AsgdHyperparameters, AsgdRule> {
       Operand("d").Stored(Storage::kArithmetic),
       Operand::Stacked("y", "batch_index").Rounded(Rounding::kToNearest)};
 
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"seen_batches", &Hyperparameters::seen_batches, Range::kPositive}};
+  static constexpr ScalarInput kScalars[] = {
+      TF_OPT_SCALAR(Hyperparameters, learning_rate),
+      TF_OPT_SCALAR(Hyperparameters, seen_batches, Range::kPositive)};
 };
 
 }  // namespace tf_opt

@@ -48,13 +48,13 @@ struct AveragedSgd
 
   static constexpr Operand kSlotOperands[] = {{"ax"}};
 
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
+  static constexpr ScalarInput kScalars[] = {
+      TF_OPT_SCALAR(Hyperparameters, learning_rate),
       // Negative while the averages are in the variables.
-      {"eta", &Hyperparameters::eta, Range::kNonNegative},
-      {"step", &Hyperparameters::step, Range::kPositive},
-      {"lambd", &Hyperparameters::lambd, Range::kNonNegative},
-      {"t0", &Hyperparameters::t0, Range::kNonNegative}};
+      TF_OPT_SCALAR(Hyperparameters, eta, Range::kNonNegative),
+      TF_OPT_SCALAR(Hyperparameters, step, Range::kPositive),
+      TF_OPT_SCALAR(Hyperparameters, lambd, Range::kNonNegative),
+      TF_OPT_SCALAR(Hyperparameters, t0, Range::kNonNegative)};
 };
 
 }  // namespace tf_opt

@@ -46,19 +46,21 @@ typename Description::Hyperparameters NumbersOf(int64_t t,
   typename Description::Hyperparameters h;
   for (const auto& input : Description::kScalars) {
     const std::string name = input.name;
-    if (input.integer != nullptr) {
-      h.*input.integer = t;
+    void* const number = input.In(&h);
+    if (input.type == ScalarType::kInt64) {
+      *static_cast<int64_t*>(number) = t;
     } else {
-      h.*input.number = name == "beta_1"     ? constants.beta_1
-                        : name == "beta_2"   ? constants.beta_2
-                        : name == "rho"      ? constants.beta_2
-                        : name == "momentum" ? constants.momentum
-                        : name == "epsilon"  ? constants.epsilon
-                                             : random->Between(0.01, 0.1);
+      *static_cast<double*>(number) = name == "beta_1"     ? constants.beta_1
+                                      : name == "beta_2"   ? constants.beta_2
+                                      : name == "rho"      ? constants.beta_2
+                                      : name == "momentum" ? constants.momentum
+                                      : name == "epsilon"
+                                          ? constants.epsilon
+                                          : random->Between(0.01, 0.1);
     }
   }
   for (const auto& mode : Description::kModes) {
-    h.*mode.boolean = modes & 1;
+    *static_cast<bool*>(mode.In(&h)) = modes & 1;
     modes >>= 1;
   }
   return h;

@@ -29,6 +29,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "tf_opt/cc/rules/operand.h"
@@ -58,7 +60,7 @@ struct DescriptionOf {
   using Hyperparameters = Hyperparameters_;
   template <typename V, bool... kVariant>
   using Rule = Rule_<V, kVariant...>;
-  static constexpr std::array<ScalarInput<Hyperparameters>, 0> kModes = {};
+  static constexpr std::array<ScalarInput, 0> kModes = {};
   static constexpr bool kCoasts = false;
 };
 
@@ -121,6 +123,9 @@ struct OpForm {
   bool row_wise = false;  // With slots by row.
 };
 
+// A rule's hyperparameters without their type.
+using RuleNumbers = std::vector<char>;
+
 struct RuleInfo {
   std::vector<OpForm> forms() const {
     std::vector<OpForm> all = {{false}, {true}};
@@ -150,8 +155,9 @@ struct RuleInfo {
   const char* op;  // "X" of TfOpt>ResourceApplyX.
   std::vector<Operand> slots;
   bool coasts;  // Whether rows can coast while they wait; see coasting.h.
-  std::vector<ScalarInfo> scalars;
-  std::vector<ScalarInfo> modes;
+  std::vector<ScalarInput> scalars;
+  std::vector<ScalarInput> modes;
+  RuleNumbers numbers;  // All zero.
 };
 
 template <typename Description>
@@ -163,26 +169,15 @@ RuleInfo RuleInfoOf() {
           {std::begin(slots), std::end(slots)},
           Description::kCoasts,
           {std::begin(scalars), std::end(scalars)},
-          {std::begin(modes), std::end(modes)}};
+          {std::begin(modes), std::end(modes)},
+          RuleNumbers(sizeof(typename Description::Hyperparameters))};
 }
 
-// Numbers of a step, in the order of its RuleInfo.
-struct RuleValues {
-  std::vector<ScalarValue> scalars;
-  std::vector<ScalarValue> modes;
-};
-
-// Returns the values as the rule takes them; scalars may be missing.
 template <typename Description>
 typename Description::Hyperparameters HyperparametersOf(
-    const RuleValues& values) {
+    const RuleNumbers& numbers) {
   typename Description::Hyperparameters hyperparameters;
-  for (std::size_t k = 0; k < values.modes.size(); ++k) {
-    Description::kModes[k].Read(&values.modes[k], &hyperparameters);
-  }
-  for (std::size_t k = 0; k < values.scalars.size(); ++k) {
-    Description::kScalars[k].Read(&values.scalars[k], &hyperparameters);
-  }
+  std::memcpy(&hyperparameters, numbers.data(), sizeof(hyperparameters));
   return hyperparameters;
 }
 

@@ -10,9 +10,9 @@ namespace tf_opt {
 
 struct FtrlHyperparameters {
   double learning_rate = 1e-3;
-  double l1 = 0.0;
-  double l2 = 0.0;
-  double l2_shrinkage = 0.0;
+  double l1_regularization_strength = 0.0;
+  double l2_regularization_strength = 0.0;
+  double l2_shrinkage_regularization_strength = 0.0;
   double beta = 0.0;
 };
 
@@ -25,9 +25,12 @@ struct FtrlRule : RuleBase<struct Ftrl, V, FtrlHyperparameters, 2> {
     const double inverse = moves ? 1.0 / rate : 0.0;
     inflow = moves ? 1.0 : 0.0;
     inverse_rate = inverse;
-    l1 = scalars.l1;
-    strength = moves ? scalars.beta * inverse + 2.0 * scalars.l2 : 1.0;
-    shrinkage = moves ? 2.0 * scalars.l2_shrinkage : 0.0;
+    l1 = scalars.l1_regularization_strength;
+    strength = moves ? scalars.beta * inverse +
+                           2.0 * scalars.l2_regularization_strength
+                     : 1.0;
+    shrinkage =
+        moves ? 2.0 * scalars.l2_shrinkage_regularization_strength : 0.0;
   }
 
   TF_OPT_RULE_INLINE void operator()(V& p, V g, V& n, V& z) const {
@@ -56,13 +59,15 @@ struct Ftrl : DescriptionOf<FtrlHyperparameters, FtrlRule> {
 
   static constexpr Operand kSlotOperands[] = {{"accumulator"}, {"linear"}};
 
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"l1_regularization_strength", &Hyperparameters::l1, Range::kNonNegative},
-      {"l2_regularization_strength", &Hyperparameters::l2, Range::kNonNegative},
-      {"l2_shrinkage_regularization_strength", &Hyperparameters::l2_shrinkage,
-       Range::kNonNegative},
-      {"beta", &Hyperparameters::beta, Range::kNonNegative}};
+  static constexpr ScalarInput kScalars[] = {
+      TF_OPT_SCALAR(Hyperparameters, learning_rate),
+      TF_OPT_SCALAR(Hyperparameters, l1_regularization_strength,
+                    Range::kNonNegative),
+      TF_OPT_SCALAR(Hyperparameters, l2_regularization_strength,
+                    Range::kNonNegative),
+      TF_OPT_SCALAR(Hyperparameters, l2_shrinkage_regularization_strength,
+                    Range::kNonNegative),
+      TF_OPT_SCALAR(Hyperparameters, beta, Range::kNonNegative)};
 };
 
 }  // namespace tf_opt

@@ -49,10 +49,10 @@ struct Lion : DescriptionOf<LionHyperparameters, LionRule> {
 
   static constexpr Operand kSlotOperands[] = {{"m"}};
 
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"beta_1", &Hyperparameters::beta_1, Range::kFraction},
-      {"beta_2", &Hyperparameters::beta_2, Range::kFraction}};
+  static constexpr ScalarInput kScalars[] = {
+      TF_OPT_SCALAR(Hyperparameters, learning_rate),
+      TF_OPT_SCALAR(Hyperparameters, beta_1, Range::kFraction),
+      TF_OPT_SCALAR(Hyperparameters, beta_2, Range::kFraction)};
 };
 
 }  // namespace tf_opt

@@ -85,15 +85,14 @@ struct NAdam : DescriptionOf<NAdamHyperparameters, NAdamRule> {
 
   static constexpr Operand kSlotOperands[] = {{"m"}, {"v"}};
 
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"step", &Hyperparameters::step, Range::kPositive},
-      {"momentum_product", &Hyperparameters::momentum_product},
-      {"beta_1", &Hyperparameters::beta_1, Range::kDecayRate},
-      {"beta_2", &Hyperparameters::beta_2, Range::kDecayRate},
-      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative},
-      {"momentum_decay", &Hyperparameters::momentum_decay,
-       Range::kNonNegative}};
+  static constexpr ScalarInput kScalars[] = {
+      TF_OPT_SCALAR(Hyperparameters, learning_rate),
+      TF_OPT_SCALAR(Hyperparameters, step, Range::kPositive),
+      TF_OPT_SCALAR(Hyperparameters, momentum_product),
+      TF_OPT_SCALAR(Hyperparameters, beta_1, Range::kDecayRate),
+      TF_OPT_SCALAR(Hyperparameters, beta_2, Range::kDecayRate),
+      TF_OPT_SCALAR(Hyperparameters, epsilon, Range::kNonNegative),
+      TF_OPT_SCALAR(Hyperparameters, momentum_decay, Range::kNonNegative)};
 };
 
 }  // namespace tf_opt

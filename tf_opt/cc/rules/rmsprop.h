@@ -116,15 +116,15 @@ struct Rmsprop : DescriptionOf<RmspropHyperparameters, RmspropRule> {
       Operand::Optional("momentum_buffer"),
       Operand::Optional("average_gradient")};
 
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"rho", &Hyperparameters::rho, Range::kDecayRate},
-      {"momentum", &Hyperparameters::momentum, Range::kFraction},
-      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative}};
+  static constexpr ScalarInput kScalars[] = {
+      TF_OPT_SCALAR(Hyperparameters, learning_rate),
+      TF_OPT_SCALAR(Hyperparameters, rho, Range::kDecayRate),
+      TF_OPT_SCALAR(Hyperparameters, momentum, Range::kFraction),
+      TF_OPT_SCALAR(Hyperparameters, epsilon, Range::kNonNegative)};
 
-  static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"torch_epsilon", &Hyperparameters::torch_epsilon},
-      {"torch_momentum", &Hyperparameters::torch_momentum}};
+  static constexpr ScalarInput kModes[] = {
+      TF_OPT_SCALAR(Hyperparameters, torch_epsilon),
+      TF_OPT_SCALAR(Hyperparameters, torch_momentum)};
 };
 
 }  // namespace tf_opt

@@ -4,6 +4,7 @@
 #ifndef TF_OPT_CC_RULES_SCALAR_INPUT_H_
 #define TF_OPT_CC_RULES_SCALAR_INPUT_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -60,80 +61,48 @@ TF_OPT_HOST_DEVICE inline bool IsInRange(Range range, double value) {
 
 enum class ScalarType { kDouble, kInt64, kBool };
 
-// A scalar that was read from memory, of one of these types.
-union ScalarValue {
-  double number;
-  int64_t integer;
-  bool boolean;
-};
+constexpr ScalarType ScalarTypeOf(double*) { return ScalarType::kDouble; }
+constexpr ScalarType ScalarTypeOf(int64_t*) { return ScalarType::kInt64; }
+constexpr ScalarType ScalarTypeOf(bool*) { return ScalarType::kBool; }
 
-// A scalar input without its place.
-struct ScalarInfo {
-  const char* name = nullptr;
-  ScalarType type = ScalarType::kDouble;
-  Range range = Range::kAny;
-};
-
-// Reads a scalar from memory that holds its type.
-inline ScalarValue ReadScalar(ScalarType type, const void* from) {
-  ScalarValue value = {};
-  if (type == ScalarType::kInt64) {
-    value.integer = ReadOnce(static_cast<const int64_t*>(from));
-  } else if (type == ScalarType::kBool) {
-    value.boolean = ReadOnce(static_cast<const bool*>(from));
-  } else {
-    value.number = ReadOnce(static_cast<const double*>(from));
+// A member of a struct of numbers, which callers pass without its type.
+struct ScalarInput {
+  // Its address in a struct.
+  TF_OPT_HOST_DEVICE void* In(void* numbers) const {
+    return static_cast<char*>(numbers) + offset;
   }
-  return value;
-}
-
-inline double ToDouble(ScalarType type, const ScalarValue& value) {
-  if (type == ScalarType::kInt64) return static_cast<double>(value.integer);
-  if (type == ScalarType::kBool) return static_cast<double>(value.boolean);
-  return value.number;
-}
-
-// A number in Hyperparameters: a double, an int64_t or a bool.
-template <typename Hyperparameters>
-struct ScalarInput : ScalarInfo {
-  constexpr ScalarInput() = default;
-  constexpr ScalarInput(const char* name, double Hyperparameters::* number,
-                        Range range = Range::kAny)
-      : ScalarInfo{name, ScalarType::kDouble, range}, number(number) {}
-  constexpr ScalarInput(const char* name, int64_t Hyperparameters::* integer,
-                        Range range = Range::kAny)
-      : ScalarInfo{name, ScalarType::kInt64, range}, integer(integer) {}
-  constexpr ScalarInput(const char* name, bool Hyperparameters::* boolean)
-      : ScalarInfo{name, ScalarType::kBool}, boolean(boolean) {}
 
   // Sets the number from memory that holds its type.
-  TF_OPT_HOST_DEVICE void Read(const void* from, Hyperparameters* to) const {
-    if (integer != nullptr) {
-      to->*integer = ReadOnce(static_cast<const int64_t*>(from));
-    } else if (boolean != nullptr) {
-      to->*boolean = ReadOnce(static_cast<const bool*>(from));
+  TF_OPT_HOST_DEVICE void Read(const void* from, void* numbers) const {
+    void* const to = In(numbers);
+    if (type == ScalarType::kInt64) {
+      *static_cast<int64_t*>(to) = ReadOnce(static_cast<const int64_t*>(from));
+    } else if (type == ScalarType::kBool) {
+      *static_cast<bool*>(to) = ReadOnce(static_cast<const bool*>(from));
     } else {
-      to->*number = ReadOnce(static_cast<const double*>(from));
+      *static_cast<double*>(to) = ReadOnce(static_cast<const double*>(from));
     }
   }
 
-  // Address of the number, as such memory.
-  const void* Address(const Hyperparameters& in) const {
-    if (integer != nullptr) return &(in.*integer);
-    if (boolean != nullptr) return &(in.*boolean);
-    return &(in.*number);
+  TF_OPT_HOST_DEVICE double Get(const void* numbers) const {
+    const void* const from = static_cast<const char*>(numbers) + offset;
+    return type == ScalarType::kInt64  ? *static_cast<const int64_t*>(from)
+           : type == ScalarType::kBool ? *static_cast<const bool*>(from)
+                                       : *static_cast<const double*>(from);
   }
 
-  TF_OPT_HOST_DEVICE double Get(const Hyperparameters& from) const {
-    if (integer != nullptr) return static_cast<double>(from.*integer);
-    if (boolean != nullptr) return static_cast<double>(from.*boolean);
-    return from.*number;
-  }
-
-  double Hyperparameters::* number = nullptr;
-  int64_t Hyperparameters::* integer = nullptr;
-  bool Hyperparameters::* boolean = nullptr;
+  const char* name = nullptr;
+  ScalarType type = ScalarType::kDouble;
+  std::size_t offset = 0;
+  Range range = Range::kAny;
 };
+
+// The member of a struct as a ScalarInput, perhaps with its range.
+#define TF_OPT_SCALAR(Numbers, member, ...)                                  \
+  ScalarInput {                                                              \
+    #member, ScalarTypeOf(static_cast<decltype(Numbers::member)*>(nullptr)), \
+        offsetof(Numbers, member), __VA_ARGS__                               \
+  }
 
 // Scalars of a step for one variable.
 struct VariableInputs {

@@ -98,20 +98,20 @@ struct ScheduleFreeAdamw
   static constexpr Operand kSlotOperands[] = {
       Operand("z").Stored(Storage::kArithmetic), {"v"}};
 
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"step", &Hyperparameters::step, Range::kPositive},
-      {"learning_rate_max", &Hyperparameters::learning_rate_max},
-      {"weight_sum", &Hyperparameters::weight_sum},
-      {"beta_1", &Hyperparameters::beta_1, Range::kDecayRate},
-      {"beta_2", &Hyperparameters::beta_2, Range::kDecayRate},
-      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative},
-      {"warmup_steps", &Hyperparameters::warmup_steps, Range::kNonNegative},
-      {"weight_lr_power", &Hyperparameters::weight_lr_power},
-      {"r", &Hyperparameters::r, Range::kNonNegative}};
+  static constexpr ScalarInput kScalars[] = {
+      TF_OPT_SCALAR(Hyperparameters, learning_rate),
+      TF_OPT_SCALAR(Hyperparameters, step, Range::kPositive),
+      TF_OPT_SCALAR(Hyperparameters, learning_rate_max),
+      TF_OPT_SCALAR(Hyperparameters, weight_sum),
+      TF_OPT_SCALAR(Hyperparameters, beta_1, Range::kDecayRate),
+      TF_OPT_SCALAR(Hyperparameters, beta_2, Range::kDecayRate),
+      TF_OPT_SCALAR(Hyperparameters, epsilon, Range::kNonNegative),
+      TF_OPT_SCALAR(Hyperparameters, warmup_steps, Range::kNonNegative),
+      TF_OPT_SCALAR(Hyperparameters, weight_lr_power),
+      TF_OPT_SCALAR(Hyperparameters, r, Range::kNonNegative)};
 
-  static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"decay_in_direction", &Hyperparameters::decay_in_direction}};
+  static constexpr ScalarInput kModes[] = {
+      TF_OPT_SCALAR(Hyperparameters, decay_in_direction)};
 };
 
 }  // namespace tf_opt

@@ -78,15 +78,15 @@ struct Sgd : DescriptionOf<SgdHyperparameters, SgdRule> {
 
   static constexpr Operand kSlotOperands[] = {Operand::Optional("velocity")};
 
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"step", &Hyperparameters::step, Range::kPositive},
-      {"momentum", &Hyperparameters::momentum, Range::kFraction},
-      {"dampening", &Hyperparameters::dampening}};
+  static constexpr ScalarInput kScalars[] = {
+      TF_OPT_SCALAR(Hyperparameters, learning_rate),
+      TF_OPT_SCALAR(Hyperparameters, step, Range::kPositive),
+      TF_OPT_SCALAR(Hyperparameters, momentum, Range::kFraction),
+      TF_OPT_SCALAR(Hyperparameters, dampening)};
 
-  static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"nesterov", &Hyperparameters::nesterov},
-      {"torch_momentum", &Hyperparameters::torch_momentum}};
+  static constexpr ScalarInput kModes[] = {
+      TF_OPT_SCALAR(Hyperparameters, nesterov),
+      TF_OPT_SCALAR(Hyperparameters, torch_momentum)};
 };
 
 }  // namespace tf_opt

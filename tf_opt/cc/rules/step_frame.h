@@ -54,14 +54,14 @@ struct FrameInputs {
   OperandSet rounded_at_random = 0;
 };
 
-inline constexpr ScalarInput<FrameInputs> kFrameScalars[] = {
-    {"gradient_scale", &FrameInputs::gradient_scale},
-    {"clip_value", &FrameInputs::clip_value, Range::kNonNegative},
-    {"ema_momentum", &FrameInputs::ema_momentum, Range::kFraction},
-    {"overwrite_with_average", &FrameInputs::overwrite_with_average},
-    {"enabled", &FrameInputs::enabled},
-    {"update", &FrameInputs::update},
-    {"iteration", &FrameInputs::iteration}};
+inline constexpr ScalarInput kFrameScalars[] = {
+    TF_OPT_SCALAR(FrameInputs, gradient_scale),
+    TF_OPT_SCALAR(FrameInputs, clip_value, Range::kNonNegative),
+    TF_OPT_SCALAR(FrameInputs, ema_momentum, Range::kFraction),
+    TF_OPT_SCALAR(FrameInputs, overwrite_with_average),
+    TF_OPT_SCALAR(FrameInputs, enabled),
+    TF_OPT_SCALAR(FrameInputs, update),
+    TF_OPT_SCALAR(FrameInputs, iteration)};
 
 // Computes the gradient that the rule receives.
 template <typename V>

@@ -30,8 +30,8 @@ void ApplyOnCpu(const CpuStep& step, const RuleMakers& makers) {
         std::get<RuleMaker<ComputeType<T>>>(makers)(step, &missed);
     if (rules.empty()) return;
     const auto tensors = step.arrays.Tensors<T>(rules[0].loops->slots);
-    step.sparse ? ApplySparse(step, tensors, rules, missed)
-                : ApplyDense(step, tensors, rules);
+    step.rows.sparse ? ApplySparse(step, tensors, rules, missed)
+                     : ApplyDense(step, tensors, rules);
   });
 }
 

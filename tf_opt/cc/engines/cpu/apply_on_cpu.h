@@ -31,20 +31,11 @@ int64_t BytesPerElement(const CpuRules<T>& rules) {
   return 3 * sizeof(T) + 2 * rules[0].loops->slots * sizeof(ComputeType<T>);
 }
 
-// A step of any optimizer without its types.
-struct CpuStep {
-  StepArrays arrays;
-  int variant = 0;  // See rules/description.h.
-  RuleValues values;
-  FrameInputs frame;
-  std::vector<VariableInputs> variables;
+// The host knows all numbers.
+struct CpuStep : Step {
+  std::vector<VariableInputs> own;  // Of each variable.
   // One for each variable if gradients are sparse.
-  bool sparse = false;
-  bool lazy = false;
-  std::vector<SparseGradient<void>> slices;
-  // One for each variable if rows that wait catch up. Without `frame.update`
-  // that is all that happens.
-  std::vector<WaitingRows> waiting;
+  std::vector<SparseGradient> gradients;
   CpuThreads threads;
   CpuTarget target = ChosenCpuTarget();
 };

@@ -151,9 +151,8 @@ struct RangeLoops {
   // to `sum`: of its `columns` elements from `column` on. It is computed in the
   // type of the arithmetic and rounded once, as TensorFlow does where it makes
   // a dense gradient of a sparse one; like that one it is never -0.
-  void (*sum_row)(const T* values, int64_t width, const RowEntries& entries,
-                  int64_t first, int64_t count, int64_t column, int64_t columns,
-                  T* sum);
+  void (*sum_row)(const SparseGradient& gradient, int64_t first, int64_t count,
+                  int64_t column, int64_t columns, T* sum);
   // Measures `size` elements of a gradient, at most a tile.
   Measure (*measure)(ComputeType<T> scale, const T* gradient,
                      const ComputeType<T>* accumulator, int64_t size);

@@ -11,12 +11,12 @@ template <typename Description, typename V>
 std::vector<CpuRule<V>> MakeRules(const CpuStep& step,
                                   std::vector<MissedStep>* missed) {
   std::vector<CpuRule<V>> rules;
-  rules.reserve(step.variables.size());
+  rules.reserve(step.own.size());
   WithRule<Description, V>(step.variant, [&](auto tag) {
     using Rule = typename decltype(tag)::type;
     const typename Rule::Scalars shared(
-        HyperparametersOf<Description>(step.values));
-    for (const VariableInputs& own : step.variables) {
+        HyperparametersOf<Description>(step.numbers));
+    for (const VariableInputs& own : step.own) {
       [[maybe_unused]] const int i = static_cast<int>(rules.size());
       rules.emplace_back(FramedRule<Rule>(shared, step.frame, own),
                          step.target);
@@ -26,7 +26,7 @@ std::vector<CpuRule<V>> MakeRules(const CpuStep& step,
         rules[i].width = step.arrays.widths[i];
       }
       if constexpr (Description::kCoasts) {
-        if (!step.waiting.empty()) {
+        if (step.catches_up()) {
           missed->push_back(MissedStepOf<Rule>(shared, step.frame, own));
         }
       }

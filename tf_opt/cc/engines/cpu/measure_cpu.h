@@ -13,20 +13,23 @@
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/tiles.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 
-// Measures tensors[i], for all i.
+// Measures all tensors.
 template <typename T>
-std::vector<Measure> MeasureGradients(
-    const std::vector<MeasuredTensor<T>>& tensors, double gradient_scale,
-    CpuTarget target, const CpuThreads& threads) {
+void MeasureGradients(const std::vector<MeasuredTensor<T>>& tensors,
+                      const MeasureArguments& arguments, CpuTarget target,
+                      const CpuThreads& threads) {
   using V = ComputeType<T>;
   std::vector<int64_t> sizes;
   sizes.reserve(tensors.size());
   int64_t bytes_per_element = sizeof(T);
+  const bool enabled = ReadOnce(arguments.enabled);
   for (const auto& tensor : tensors) {
-    sizes.push_back(tensor.size);
+    sizes.push_back(enabled ? tensor.size : 0);
     if (tensor.accumulator != nullptr) {
       bytes_per_element = sizeof(T) + sizeof(V);
     }
@@ -35,7 +38,7 @@ std::vector<Measure> MeasureGradients(
   const TileList list(sizes);
   std::vector<Measure> tiles(list.size());
   const auto measure = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>()).measure;
-  const auto scale = static_cast<V>(gradient_scale);
+  const auto scale = static_cast<V>(ReadOnce(arguments.gradient_scale));
   ForRanges(sizes, bytes_per_element, threads,
             [&](int i, int64_t begin, int64_t end) {
               const MeasuredTensor<T>& tensor = tensors[i];
@@ -66,8 +69,6 @@ std::vector<Measure> MeasureGradients(
               }
             });
 
-  std::vector<Measure> measures;
-  measures.reserve(tensors.size());
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
     double lanes[kLanes] = {};
     bool finite = true;
@@ -75,9 +76,9 @@ std::vector<Measure> MeasureGradients(
       lanes[(k - list.begin(i)) % kLanes] += tiles[k].sum_of_squares;
       finite &= tiles[k].finite;
     }
-    measures.push_back({CanonicalNan(AddLanes<kLanes>(lanes)), finite});
+    arguments.sums_of_squares[i] = CanonicalNan(AddLanes<kLanes>(lanes));
+    arguments.finite[i] = finite;
   }
-  return measures;
 }
 
 }  // namespace tf_opt

@@ -14,15 +14,14 @@ namespace tf_opt {
 
 template <typename T>
 struct MergedSlices {
-  SparseGradient<T> gradient;
+  SparseGradient gradient;
   std::vector<int64_t> firsts;  // The first entry of each row that occurs.
   T* sums;                      // Of these rows, one after the other.
 };
 
-template <typename T>
-std::vector<int64_t> FirstEntries(const SparseGradient<T>& gradient) {
+inline std::vector<int64_t> FirstEntries(const SparseGradient& gradient) {
   std::vector<int64_t> firsts;
-  for (int64_t k = 0; k < gradient.count(); ++k) {
+  for (int64_t k = 0; k < gradient.count; ++k) {
     if (gradient.BeginsSegment(k)) firsts.push_back(k);
   }
   return firsts;
@@ -39,20 +38,19 @@ void SumRows(const std::vector<MergedSlices<T>>& tables, CpuTarget target,
   }
   const auto sum_row = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>()).sum_row;
 
-  ForRanges(sizes, 2 * sizeof(T), threads,
-            [&](int i, int64_t begin, int64_t end) {
-              const SparseGradient<T>& gradient = tables[i].gradient;
-              const int64_t width = gradient.width;
-              while (begin < end) {
-                const int64_t row = begin / width;
-                const int64_t stop = std::min(end, (row + 1) * width);
-                const int64_t k = tables[i].firsts[row];
-                sum_row(gradient.values, width, gradient.entries, k,
-                        gradient.SegmentEnd(k) - k, begin - row * width,
-                        stop - begin, tables[i].sums + begin);
-                begin = stop;
-              }
-            });
+  ForRanges(
+      sizes, 2 * sizeof(T), threads, [&](int i, int64_t begin, int64_t end) {
+        const SparseGradient& gradient = tables[i].gradient;
+        const int64_t width = gradient.width;
+        while (begin < end) {
+          const int64_t row = begin / width;
+          const int64_t stop = std::min(end, (row + 1) * width);
+          const int64_t k = tables[i].firsts[row];
+          sum_row(gradient, k, gradient.SegmentEnd(k) - k, begin - row * width,
+                  stop - begin, tables[i].sums + begin);
+          begin = stop;
+        }
+      });
 }
 
 }  // namespace tf_opt

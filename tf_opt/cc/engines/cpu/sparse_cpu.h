@@ -37,7 +37,7 @@ class SparseTable {
 
   // Rows wait if `waiting` isn't null: they catch up first, and without an
   // update that is all.
-  SparseTable(const DenseTensor<T>& table, const SparseGradient<T>& gradient,
+  SparseTable(const DenseTensor<T>& table, const SparseGradient& gradient,
               const CpuRule<V>& rule, const RangeLoops<T>& loops,
               const WaitingRows* waiting)
       : table_(table),
@@ -66,7 +66,7 @@ class SparseTable {
     int64_t k = gradient_.Find(begin / width);
     while (begin < end) {
       const int64_t row_begin =
-          k < gradient_.count() ? gradient_.entries.row(k) * width : end;
+          k < gradient_.count ? gradient_.entries[k].row * width : end;
       if (begin < row_begin) {
         const int64_t stop = std::min(end, row_begin);
         loops_.update(rule_, {table_, /*gradient=*/nullptr, begin, stop});
@@ -89,7 +89,7 @@ class SparseTable {
     while (begin < end) {
       const int64_t k = begin / width;
       const int64_t stop = std::min(end, (k + 1) * width);
-      if (k + ahead < gradient_.count()) Prefetch(k + ahead);
+      if (k + ahead < gradient_.count) Prefetch(k + ahead);
       if (gradient_.BeginsSegment(k)) {
         UpdateRow(k, gradient_.SegmentEnd(k), begin - k * width,
                   stop - k * width);
@@ -110,7 +110,7 @@ class SparseTable {
   // [k, segment_end).
   void UpdateRow(int64_t k, int64_t segment_end, int64_t begin,
                  int64_t end) const {
-    const int64_t row = gradient_.entries.row(k);
+    const int64_t row = gradient_.entries[k].row;
     const int64_t row_begin = row * gradient_.width;
     if (waiting_ != nullptr) {
       CatchUp(row, row_begin + begin, row_begin + end);
@@ -121,8 +121,7 @@ class SparseTable {
     const auto for_parts = [&](const auto& use) {
       for (int64_t column = begin; column < end; column += kSummedColumns) {
         const int64_t count = std::min(end - column, kSummedColumns);
-        loops_.sum_row(gradient_.values, gradient_.width, gradient_.entries, k,
-                       segment_end - k, column, count, sum);
+        loops_.sum_row(gradient_, k, segment_end - k, column, count, sum);
         use(row_begin + column, row_begin + column + count);
       }
     };
@@ -156,7 +155,7 @@ class SparseTable {
 
   // Prefetches the row of the k-th entry; sum_row does so for its values.
   TF_OPT_RULE_INLINE void Prefetch(int64_t k) const {
-    const int64_t row = gradient_.entries.row(k);
+    const int64_t row = gradient_.entries[k].row;
     const int64_t width = gradient_.width;
     for (int i = 0; i < kMostOperands; ++i) {
       if (i == kGradient || table_.operands[i] == nullptr) continue;
@@ -171,7 +170,7 @@ class SparseTable {
   }
 
   const DenseTensor<T>& table_;
-  const SparseGradient<T>& gradient_;
+  const SparseGradient& gradient_;
   const CpuRule<V>& rule_;
   CpuRule<V> coasting_rule_;  // For rows that wait.
   const RangeLoops<T>& loops_;
@@ -188,26 +187,31 @@ void ApplySparse(const CpuStep& step,
                  const CpuRules<T>& rules,
                  const std::vector<MissedStep>& missed) {
   const int count = static_cast<int>(tensors.size());
-  const bool lazy = step.lazy;
-  std::vector<WaitingRows> waiting = step.waiting;
-  const bool waits = !waiting.empty();
+  const bool lazy = step.rows.lazy;
+  const bool waits = step.catches_up();
+  std::vector<WaitingRows> waiting;
+  // Their operands follow the slots.
+  const int first = rules[0].loops->slots + rules[0].is_row_wise();
+  for (int i = 0; waits && i < count; ++i) {
+    waiting.emplace_back(
+        static_cast<float*>(step.arrays.Slot(first, i)), step.slices[i].rows,
+        static_cast<MissedSteps*>(step.arrays.Slot(first + 1, i)),
+        step.slices[i].capacity);
+  }
   const bool update = rules[0].frame.update;
   const RangeLoops<T>& loops =
       TF_OPT_OF_CPU_TARGET(step.target, RangeLoopsOf<T>());
   const auto all_catch_up = [&](int i) {
     return waits && (!lazy || waiting[i].is_full());
   };
-  std::vector<SparseGradient<T>> gradients;
-  for (const SparseGradient<void>& one : step.slices) {
-    gradients.push_back(one.WithType<T>());
-  }
+  const std::vector<SparseGradient>& gradients = step.gradients;
   std::vector<SparseTable<T>> tables;
   std::vector<int64_t> sizes, sizes_of_waiting;
   for (int i = 0; i < count; ++i) {
     tables.emplace_back(tensors[i], gradients[i], rules[i], loops,
                         waits ? &waiting[i] : nullptr);
     // Lazy: one row for each entry, of which those that begin a segment count.
-    sizes.push_back(lazy ? gradients[i].count() * gradients[i].width
+    sizes.push_back(lazy ? gradients[i].count * gradients[i].width
                          : tensors[i].size);
     sizes_of_waiting.push_back(all_catch_up(i) ? tensors[i].size : 0);
   }
@@ -230,10 +234,10 @@ void ApplySparse(const CpuStep& step,
   if (!waits || !lazy) return;
   step.threads.ForTensors(count, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const SparseGradient<T>& gradient = gradients[i];
+      const SparseGradient& gradient = gradients[i];
       if (update) waiting[i].Miss(missed[i]);
-      for (int64_t k = 0; k < gradient.count(); ++k) {
-        waiting[i].MarkUpToDate(gradient.entries.row(k));
+      for (int64_t k = 0; k < gradient.count; ++k) {
+        waiting[i].MarkUpToDate(gradient.entries[k].row);
       }
     }
   });

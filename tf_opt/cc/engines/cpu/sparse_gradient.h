@@ -16,31 +16,26 @@
 namespace tf_opt {
 
 // Position of a row without values: its gradient is zero.
-constexpr int64_t kNoValues = -1;
+constexpr uint32_t kNoValues = UINT32_MAX;
 
-// Index is int32_t where all rows and positions fit, else int64_t.
-template <typename Index>
 struct RowEntry {
-  Index row;
-  Index position;  // Position of its values.
+  uint32_t row;
+  uint32_t position;  // Position of its values.
 };
 
 // Sorts by row, less than `rows`; entries of the same row keep their order.
 // Returns the sorted entries, either `entries` or `room`, which has the same
 // size. Takes at most 11 bits a pass, from the lowest on: a few microseconds
 // for a thousand entries. Those of a merged gradient are sorted already.
-template <typename Index>
-RowEntry<Index>* SortByRow(int64_t rows, int64_t count,
-                           RowEntry<Index>* entries, RowEntry<Index>* room) {
-  using Entry = RowEntry<Index>;
-  if (std::is_sorted(
-          entries, entries + count,
-          [](const Entry& a, const Entry& b) { return a.row < b.row; })) {
+inline RowEntry* SortByRow(int64_t rows, int64_t count, RowEntry* entries,
+                           RowEntry* room) {
+  if (std::is_sorted(entries, entries + count,
+                     [](RowEntry a, RowEntry b) { return a.row < b.row; })) {
     return entries;
   }
   constexpr int kMostBits = 11;
   int bits = 0;  // Bits of a row.
-  while (bits < 63 && (rows - 1) >> bits > 0) ++bits;
+  while ((rows - 1) >> bits > 0) ++bits;
   const int passes = (bits + kMostBits - 1) / kMostBits;
   if (passes == 0) return entries;
   // A few passes over few digits: for a table of few rows, clearing and adding
@@ -48,8 +43,8 @@ RowEntry<Index>* SortByRow(int64_t rows, int64_t count,
   const int digit_bits = (bits + passes - 1) / passes;
   const int digits = 1 << digit_bits;
   for (int shift = 0; shift < bits; shift += digit_bits) {
-    const auto digit_of = [=](const RowEntry<Index>& entry) {
-      return static_cast<int>(entry.row >> shift) & (digits - 1);
+    const auto digit_of = [=](RowEntry entry) {
+      return entry.row >> shift & (digits - 1);
     };
     int64_t begins[(1 << kMostBits) + 1];
     std::fill_n(begins, digits + 1, 0);
@@ -63,64 +58,29 @@ RowEntry<Index>* SortByRow(int64_t rows, int64_t count,
   return entries;
 }
 
-// Sorted entries of a table; does not own its memory.
-class RowEntries {
- public:
-  RowEntries() = default;
-  template <typename Index>
-  RowEntries(const RowEntry<Index>* sorted, int64_t count)
-      : sorted_(sorted), count_(count), wide_(sizeof(Index) == 8) {}
-
-  int64_t count() const { return count_; }
-  TF_OPT_RULE_INLINE int64_t row(int64_t k) const {
-    return wide_ ? At<int64_t>(k).row : At<int32_t>(k).row;
-  }
-  TF_OPT_RULE_INLINE int64_t position(int64_t k) const {
-    return wide_ ? At<int64_t>(k).position : At<int32_t>(k).position;
-  }
-
- private:
-  template <typename Index>
-  const RowEntry<Index>& At(int64_t k) const {
-    return static_cast<const RowEntry<Index>*>(sorted_)[k];
-  }
-
-  const void* sorted_ = nullptr;
-  int64_t count_ = 0;
-  bool wide_ = false;
-};
-
-// The values are of type T; void: of the variables' type.
-template <typename T>
+// The values are of the variable's type.
 struct SparseGradient {
-  template <typename Value>
-  SparseGradient<Value> WithType() const {
-    return {static_cast<const Value*>(values), width, entries};
-  }
-
   // Returns the end of the entries with the row of the k-th, which is the first
   // of them.
   int64_t SegmentEnd(int64_t k) const {
-    const int64_t row = entries.row(k);
-    while (k < count() && entries.row(k) == row) ++k;
+    const uint32_t row = entries[k].row;
+    while (k < count && entries[k].row == row) ++k;
     return k;
   }
 
   bool BeginsSegment(int64_t k) const {
-    return k == 0 || entries.row(k) != entries.row(k - 1);
+    return k == 0 || entries[k].row != entries[k - 1].row;
   }
 
   // Returns the first entry of this row or a later one.
   int64_t Find(int64_t row) const {
-    return FirstWhere(count(),
-                      [&](int64_t k) { return entries.row(k) >= row; });
+    return FirstWhere(count, [&](int64_t k) { return entries[k].row >= row; });
   }
 
-  int64_t count() const { return entries.count(); }
-
-  const T* values = nullptr;  // Rows of `width` elements.
-  int64_t width = 0;          // Elements of a row.
-  RowEntries entries;         // By row.
+  const void* values = nullptr;       // Rows of `width` elements.
+  int64_t width = 0;                  // Elements of a row.
+  const RowEntry* entries = nullptr;  // By row.
+  int64_t count = 0;                  // Of the entries.
 };
 
 // Prefetch distance in elements: a processor can't predict the next row.

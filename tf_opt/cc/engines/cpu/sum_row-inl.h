@@ -18,20 +18,23 @@ constexpr int kSmallBlock = 16;
 // For a block of columns; `n` is almost always a constant.
 template <typename T>
 inline __attribute__((always_inline)) void SumBlock(
-    const T* values, int64_t width, const RowEntries& entries, int64_t first,
-    int64_t count, int n, T* sum) {
+    const SparseGradient& gradient, int64_t first, int64_t count,
+    int64_t column, int n, T* sum) {
   using V = ComputeType<T>;
   alignas(64) V total[kRowBlock] = {};
   alignas(64) V copy[kRowBlock];
+  const int64_t width = gradient.width;
+  const T* const values = static_cast<const T*>(gradient.values) + column;
   const int64_t ahead = EntriesAhead(width);
   for (int64_t k = first; k < first + count; ++k) {
     // It may belong to one of the next rows.
-    const int64_t next =
-        k + ahead < entries.count() ? entries.position(k + ahead) : kNoValues;
+    const uint32_t next = k + ahead < gradient.count
+                              ? gradient.entries[k + ahead].position
+                              : kNoValues;
     if (next != kNoValues) {
       PrefetchRow<false>(values + next * width, n * sizeof(T));
     }
-    const int64_t position = entries.position(k);
+    const uint32_t position = gradient.entries[k].position;
     if (position == kNoValues) continue;
     const V* const row = Widened(values + position * width, n, copy);
     for (int i = 0; i < n; ++i) total[i] += row[i];
@@ -40,14 +43,12 @@ inline __attribute__((always_inline)) void SumBlock(
 }
 
 template <typename T>
-void SumRow(const T* values, int64_t width, const RowEntries& entries,
-            int64_t first, int64_t count, int64_t column, int64_t columns,
-            T* sum) {
-  const auto sum_block = [=, &entries](int64_t start, int n)
-                             __attribute__((always_inline)) {
-                               SumBlock(values + column + start, width, entries,
-                                        first, count, n, sum + start);
-                             };
+void SumRow(const SparseGradient& gradient, int64_t first, int64_t count,
+            int64_t column, int64_t columns, T* sum) {
+  const auto sum_block = [=, &gradient](int64_t start,
+                                        int n) __attribute__((always_inline)) {
+    SumBlock(gradient, first, count, column + start, n, sum + start);
+  };
   int64_t start = 0;
   for (; start + kRowBlock <= columns; start += kRowBlock) {
     sum_block(start, kRowBlock);

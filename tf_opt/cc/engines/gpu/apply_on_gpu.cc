@@ -42,7 +42,7 @@ std::vector<RowTable<T>> TablesOf(const GpuStep& step) {
     RowTable<T>& table = tables.emplace_back();
     const int64_t width = arrays.widths[i];
     if (step.rows.sparse) {
-      static_cast<GpuSlices&>(table) = step.slices[i];
+      static_cast<TableSlices&>(table) = step.slices[i];
     } else {
       table.values = tensor.gradient();
       table.rows = width == 0 ? 0 : tensor.size / width;
@@ -64,7 +64,7 @@ template <typename T, typename Rule>
 const char* ApplyRows(const GpuStep& step,
                       const typename GpuRules<Rule>::Inputs& inputs,
                       const GpuQueue& queue) {
-  const GpuRowOptions& how = step.rows;
+  const RowOptions& how = step.rows;
   GpuDevice device(queue.stream);
   const int64_t count = step.arrays.count();
   const auto batches = PlanRows(TablesOf<T, Rule>(step), how, Rule::kRowWise,
@@ -73,7 +73,7 @@ const char* ApplyRows(const GpuStep& step,
   device.Run(MakeRulesWork<Rule>{inputs, rules, count,
                                  how.waits ? batches[0].missed : nullptr},
              BlocksOf(count));
-  SortAndSum(batches, how, &device);
+  SortAndSum(batches, how, step.report, &device);
   for (const RowBatch<T>& batch : batches) {
     const auto take = [&](Rows rows) {
       if constexpr (Rule::kRowWise) {
@@ -100,7 +100,7 @@ const char* ApplyRows(const GpuStep& step,
 template <typename Description>
 const char* ApplyOnGpu(const GpuStep& step, const GpuQueue& queue) {
   GpuStepInputs<Description> inputs;
-  inputs.scalars.known = HyperparametersOf<Description>(step.values);
+  inputs.scalars.known = HyperparametersOf<Description>(step.numbers);
   inputs.frame.known = step.frame;
   for (std::size_t k = 0; k < step.scalars.size(); ++k) {
     inputs.scalars.Add(Description::kScalars[k], step.scalars[k]);
@@ -112,6 +112,7 @@ const char* ApplyOnGpu(const GpuStep& step, const GpuQueue& queue) {
   inputs.has_accumulators = step.has_accumulators;
   inputs.waits = step.rows.waits;
   inputs.layer = step.layer;
+  if (step.layer.at != nullptr) CopyName(step.layer.input, inputs.layer_name);
   return WithElementType(step.arrays.element, [&](auto element) {
     using T = typename decltype(element)::type;
     return WithRule<Description, ComputeType<T>>(step.variant, [&](auto rule) {

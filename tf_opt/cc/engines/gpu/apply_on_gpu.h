@@ -36,49 +36,8 @@ struct GpuQueue {
 const char* CopyOnGpu(void* to, const void* from, std::size_t bytes,
                       void* stream);
 
-// On a GPU; pointers are to device memory.
-struct GpuSlices : TableSlices {
-  // An id of no row, which is no error: ops that merge slices fill up with it.
-  // (Not the greatest number, nor is the next one the least: casts make those
-  // of NaNs.)
-  TF_OPT_HOST_DEVICE int64_t unused() const { return MostId() - 1; }
-  // A bad id that the host was told of: these ops fill up with it if an id is
-  // bad, so that what takes their results writes nothing.
-  TF_OPT_HOST_DEVICE int64_t refused() const { return -MostId(); }
-
-  int64_t capacity = 0;  // Missed steps that there is room for.
-  // Results of MergeSlicesGpu, with room for all entries.
-  void* merged_ids = nullptr;
-  void* merged_values = nullptr;
-
- private:
-  TF_OPT_HOST_DEVICE int64_t MostId() const {
-    return wide_ids ? INT64_MAX : INT32_MAX;
-  }
-};
-
-// How rows of tables are updated.
-struct GpuRowOptions {
-  bool sparse = false;
-  bool lazy = false;  // Only rows that occur.
-  bool waits = false;
+struct GpuStep : Step {
   BadRow* report = nullptr;  // Where the device and the host see it.
-};
-
-// A step of any optimizer without its types. Scalars are addresses in device
-// memory.
-struct GpuStep {
-  StepArrays arrays;
-  int variant = 0;                   // See rules/description.h.
-  RuleValues values;                 // Without scalars, ...
-  std::vector<const void*> scalars;  // ... which are here, in the same order.
-  FrameInputs frame;                 // What the host knows of it.
-  std::vector<const void*> frame_scalars;
-  VariableVectors variables;
-  bool has_accumulators = true;
-  GpuLayer layer;
-  GpuRowOptions rows;
-  std::vector<GpuSlices> slices;  // One for each variable, if sparse.
 };
 
 // Makes the rule of each variable and applies it, framed. If a number is out of
@@ -94,8 +53,8 @@ const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
 
 // Merges slices, whose values are of type T.
 template <typename T>
-const char* MergeSlicesGpu(const std::vector<GpuSlices>& slices, BadRow* report,
-                           const GpuQueue& queue);
+const char* MergeSlicesGpu(const std::vector<TableSlices>& slices,
+                           BadRow* report, const GpuQueue& queue);
 
 }  // namespace tf_opt
 

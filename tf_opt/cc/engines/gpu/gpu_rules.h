@@ -10,6 +10,7 @@
 #include <iterator>
 #include <type_traits>
 
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -20,21 +21,24 @@ namespace tf_opt {
 // A device can't read text of the host.
 constexpr int kGpuNameCapacity = 40;
 using GpuName = char[kGpuNameCapacity];
+inline void CopyName(const char* from, GpuName& to) {
+  std::snprintf(to, kGpuNameCapacity, "%s", from);
+}
 
 // Some numbers of a struct with their addresses in device memory; the host
 // knows the others.
 template <typename Numbers, int kCapacity>
 struct GpuScalars {
   struct Entry {
-    ScalarInput<Numbers> input;
+    ScalarInput input;
     GpuName name;
     const void* at;
   };
 
-  void Add(const ScalarInput<Numbers>& input, const void* at) {
+  void Add(const ScalarInput& input, const void* at) {
     Entry& entry = entries[count++];
     entry.input = input;
-    std::snprintf(entry.name, kGpuNameCapacity, "%s", input.name);
+    CopyName(input.name, entry.name);
     entry.at = at;
   }
 
@@ -50,8 +54,8 @@ struct GpuScalars {
   TF_OPT_HOST_DEVICE bool Check(const Numbers& numbers) const {
     bool valid = true;
     for (int k = 0; k < count; ++k) {
-      const ScalarInput<Numbers>& input = entries[k].input;
-      const double number = input.Get(numbers);
+      const ScalarInput& input = entries[k].input;
+      const double number = input.Get(&numbers);
       if (IsInRange(input.range, number)) continue;
       valid = false;
       printf("tf_opt: `%s` must be %s, got %g; nothing was written\n",
@@ -65,20 +69,6 @@ struct GpuScalars {
   Entry entries[kCapacity];
 };
 
-// For a rule with a stacked slot: the layer that the step takes.
-struct GpuLayer {
-  GpuLayer() = default;
-  // Stacks have `count` layers, and `at` points to the number of the layer.
-  GpuLayer(const char* input, int64_t count, const int64_t* at)
-      : count(count), at(at) {
-    std::snprintf(name, kGpuNameCapacity, "%s", input);
-  }
-
-  GpuName name;
-  int64_t count = 0;
-  const int64_t* at = nullptr;
-};
-
 // Inputs of a step. All pointers are to device memory.
 template <typename Description>
 struct GpuStepInputs {
@@ -89,7 +79,8 @@ struct GpuStepInputs {
   VariableVectors variables;
   bool has_accumulators = true;
   bool waits = false;  // If neither, every step must update.
-  GpuLayer layer;
+  StepLayer layer;
+  GpuName layer_name;
 };
 
 // What a step knows on the device besides its rules.
@@ -138,7 +129,7 @@ class GpuRules {
       const bool writes =
           frame.enabled &&
           inputs.scalars.Check(hyperparameters) & inputs.frame.Check(frame) &
-              CheckLayer(inputs.layer, layer) & CheckUpdate(inputs, frame);
+              CheckLayer(inputs, layer) & CheckUpdate(inputs, frame);
       // Rows go on waiting while gradients are accumulated.
       *header_ = {layer, writes, frame.update,
                   frame.update || !inputs.has_accumulators};
@@ -151,11 +142,13 @@ class GpuRules {
   }
 
  private:
-  TF_OPT_HOST_DEVICE static bool CheckLayer(const GpuLayer& known,
+  TF_OPT_HOST_DEVICE static bool CheckLayer(const Inputs& inputs,
                                             int64_t layer) {
-    if (known.at == nullptr || (layer >= 0 && layer < known.count)) return true;
+    const int64_t count = inputs.layer.count;
+    if (inputs.layer.at == nullptr || (layer >= 0 && layer < count))
+      return true;
     printf("tf_opt: `%s` must be in [0, %lld), got %lld; nothing was written\n",
-           known.name, static_cast<long long>(known.count),
+           inputs.layer_name, static_cast<long long>(count),
            static_cast<long long>(layer));
     return false;
   }

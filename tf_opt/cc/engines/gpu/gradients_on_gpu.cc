@@ -81,20 +81,20 @@ void AddTable(RowTable<T> table, bool warp_a_row, RowBatch<T>* batch) {
   constexpr int kPack = kGpuPackOf<T>;
   table.packs = table.width % kPack == 0 && HasPacks(table.tensor);
   const int pack = table.packs ? kPack : 1;
-  while (table.lanes() < kWarpThreads &&
-         (warp_a_row || table.lanes() * pack < table.width)) {
-    ++table.lanes_shift;
+  while (table.group() < kWarpThreads &&
+         (warp_a_row || table.group() * pack < table.width)) {
+    ++table.group_shift;
   }
   table.key_begin = batch->keys_end;
   batch->keys_end += static_cast<uint32_t>(table.rows + 1);
   // A warp that measures a row has no other.
   batch->rounds = warp_a_row ? 1 : kRowRounds;
-  const int64_t block_rows = kGpuThreads / table.lanes() * batch->rounds;
+  const int64_t block_rows = kGpuThreads / table.group() * batch->rounds;
   const int i = batch->count++;
   const auto add = [i](int64_t more, int64_t* ends) {
     ends[i] = (i == 0 ? 0 : ends[i - 1]) + more;
   };
-  const int64_t entries = table.entries();
+  const int64_t entries = table.entries;
   add(entries, batch->entry_ends);
   add((entries + block_rows - 1) / block_rows, batch->entry_block_ends);
   add((table.rows + block_rows - 1) / block_rows, batch->row_block_ends);
@@ -129,7 +129,7 @@ const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
 
 template <typename T>
 std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
-                                  const GpuRowOptions& how, bool warp_a_row,
+                                  const RowOptions& how, bool warp_a_row,
                                   std::size_t rule_bytes,
                                   const GpuQueue& queue) {
   std::vector<RowBatch<T>> batches;
@@ -143,13 +143,13 @@ std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
       batches.back().first_entry = entries;
     }
     AddTable(table, warp_a_row, &batches.back());
-    entries += table.entries();
+    entries += table.entries;
   }
 
   // First counts the bytes, then gives each array its place.
   constexpr std::size_t kAlignment = 256;
   uintptr_t end = 0;
-  const auto take = [&end](auto** array, int64_t count) {
+  const auto place = [&end](auto** array, int64_t count) {
     *array = reinterpret_cast<std::remove_reference_t<decltype(*array)>>(end);
     const std::size_t bytes = count * sizeof(**array);
     end += (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -159,9 +159,9 @@ std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
     uint32_t* flags;
     char* rules;
     MissedStep* missed;
-    take(&flags, 1 + batches.size());
-    take(&rules, rule_bytes);
-    take(&missed, tables.size());
+    place(&flags, 1 + batches.size());
+    place(&rules, rule_bytes);
+    place(&missed, tables.size());
     for (RowBatch<T>& batch : batches) {
       const int64_t count = batch.entries();
       batch.bad = flags;
@@ -170,32 +170,32 @@ std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
         batch.header = reinterpret_cast<GpuStepHeader*>(rules);
       }
       batch.missed = missed + batch.first;
-      take(&batch.keys, count);
-      take(&batch.positions, count);
-      take(&batch.unsorted_keys, count);
-      take(&batch.unsorted_positions, count);
+      place(&batch.keys, count);
+      place(&batch.positions, count);
+      place(&batch.unsorted_keys, count);
+      place(&batch.unsorted_positions, count);
       if (rule_bytes == 0) batch.counts = batch.unsorted_keys;
-      take(&batch.long_segments, count / kLongSegment);
-      if (how.sparse && !how.lazy) take(&batch.occurs, batch.keys_end);
-      if (how.waits) take(&batch.waits, batch.count);
+      place(&batch.long_segments, count / kLongSegment);
+      if (how.sparse && !how.lazy) place(&batch.occurs, batch.keys_end);
+      if (how.waits) place(&batch.waiting, batch.count);
       for (int i = 0; i < batch.count; ++i) {
         RowTable<T>& table = batch.tables[i];
-        take(&table.sums, table.count * table.width);
+        place(&table.sums, table.count * table.width);
       }
       std::size_t sum = 0;
       Sort(count, 32, batch.keys, batch.keys, batch.keys, batch.keys, nullptr,
            &batch.sort_room_bytes, nullptr);
       AddUp(count, batch.keys, nullptr, &sum, nullptr);
       batch.sort_room_bytes = std::max(batch.sort_room_bytes, sum);
-      take(&batch.sort_room, batch.sort_room_bytes);
+      place(&batch.sort_room, batch.sort_room_bytes);
     }
   }
   return batches;
 }
 
 template <typename T>
-void SortAndSum(const std::vector<RowBatch<T>>& batches,
-                const GpuRowOptions& how, GpuDevice* device) {
+void SortAndSum(const std::vector<RowBatch<T>>& batches, const RowOptions& how,
+                BadRow* report, GpuDevice* device) {
   device->Clear(batches[0].bad, (1 + batches.size()) * sizeof(uint32_t));
   for (const RowBatch<T>& batch : batches) {
     if (batch.occurs != nullptr) device->Clear(batch.occurs, batch.keys_end);
@@ -211,7 +211,7 @@ void SortAndSum(const std::vector<RowBatch<T>>& batches,
     device->Note(Sort(batch.entries(), bits, batch.unsorted_keys, batch.keys,
                       batch.unsorted_positions, batch.positions,
                       batch.sort_room, &bytes, device->stream()));
-    device->Run<4>(SumRowsWork<T>{batch, how.report},
+    device->Run<4>(SumRowsWork<T>{batch, report},
                    batch.blocks(Rows::kOccurring));
     int64_t columns = 1;
     for (int i = 0; i < batch.count; ++i) {
@@ -231,16 +231,15 @@ void MarkWaiting(const RowBatch<T>& batch, bool lazy, GpuDevice* device) {
 }
 
 template <typename T>
-const char* MergeSlicesGpu(const std::vector<GpuSlices>& slices, BadRow* report,
-                           const GpuQueue& queue) {
+const char* MergeSlicesGpu(const std::vector<TableSlices>& slices,
+                           BadRow* report, const GpuQueue& queue) {
   GpuDevice device(queue.stream);
   std::vector<RowTable<T>> tables;
-  for (const GpuSlices& one : slices) tables.push_back({one});
-  const GpuRowOptions how = {/*sparse=*/true, /*lazy=*/true, /*waits=*/false,
-                             report};
+  for (const TableSlices& one : slices) tables.push_back({one});
+  const RowOptions how = {/*sparse=*/true, /*lazy=*/true};
   const auto batches = PlanRows(tables, how, /*warp_a_row=*/false,
                                 /*rule_bytes=*/0, queue);
-  SortAndSum(batches, how, &device);
+  SortAndSum(batches, how, report, &device);
   for (const RowBatch<T>& batch : batches) {
     if (batch.entries() == 0) continue;
     std::size_t bytes = batch.sort_room_bytes;
@@ -251,17 +250,17 @@ const char* MergeSlicesGpu(const std::vector<GpuSlices>& slices, BadRow* report,
   return device.error();
 }
 
-#define TF_OPT_INSTANTIATE(T)                                           \
-  template const char* MeasureGradientsGpu<T>(                          \
-      const std::vector<MeasuredTensor<T>>&, const MeasureArguments&,   \
-      const GpuQueue&);                                                 \
-  template std::vector<RowBatch<T>> PlanRows<T>(                        \
-      const std::vector<RowTable<T>>&, const GpuRowOptions&, bool,      \
-      std::size_t, const GpuQueue&);                                    \
-  template void SortAndSum<T>(const std::vector<RowBatch<T>>&,          \
-                              const GpuRowOptions&, GpuDevice*);        \
-  template void MarkWaiting<T>(const RowBatch<T>&, bool, GpuDevice*);   \
-  template const char* MergeSlicesGpu<T>(const std::vector<GpuSlices>&, \
+#define TF_OPT_INSTANTIATE(T)                                                \
+  template const char* MeasureGradientsGpu<T>(                               \
+      const std::vector<MeasuredTensor<T>>&, const MeasureArguments&,        \
+      const GpuQueue&);                                                      \
+  template std::vector<RowBatch<T>> PlanRows<T>(                             \
+      const std::vector<RowTable<T>>&, const RowOptions&, bool, std::size_t, \
+      const GpuQueue&);                                                      \
+  template void SortAndSum<T>(const std::vector<RowBatch<T>>&,               \
+                              const RowOptions&, BadRow*, GpuDevice*);       \
+  template void MarkWaiting<T>(const RowBatch<T>&, bool, GpuDevice*);        \
+  template const char* MergeSlicesGpu<T>(const std::vector<TableSlices>&,    \
                                          BadRow*, const GpuQueue&)
 TF_OPT_INSTANTIATE(Half);
 TF_OPT_INSTANTIATE(BFloat16);

@@ -30,8 +30,8 @@ namespace tf_opt {
 
 // One table.
 template <typename T>
-struct RowTable : GpuSlices {
-  TF_OPT_RULE_INLINE int lanes() const { return 1 << lanes_shift; }
+struct RowTable : TableSlices {
+  TF_OPT_RULE_INLINE int group() const { return 1 << group_shift; }
 
   DenseTensor<T> tensor = {};            // Its gradient are the values.
   ComputeType<T>* row_states = nullptr;  // Of a row-wise rule.
@@ -39,7 +39,7 @@ struct RowTable : GpuSlices {
   float* since = nullptr;
   MissedSteps* missed = nullptr;
   // Threads for a row, a power of two; and whether they take packs.
-  int lanes_shift = 0;
+  int group_shift = 0;
   bool packs = false;
   // Key of its first row; the one behind its last row is for unused entries.
   uint32_t key_begin = 0;
@@ -49,12 +49,12 @@ struct RowTable : GpuSlices {
 // Calls use(c, count) for a thread's part of a row: the columns from c on, so
 // many at once, which is a constant.
 template <typename T, typename Use>
-TF_OPT_RULE_INLINE void ForColumns(const RowTable<T>& table, int lane,
+TF_OPT_RULE_INLINE void ForColumns(const RowTable<T>& table, int member,
                                    const Use& use) {
   const auto in_packs = [&](auto pack) {
     constexpr int kPack = decltype(pack)::value;
-    for (int64_t c = lane * kPack; c < table.width;
-         c += table.lanes() * kPack) {
+    for (int64_t c = member * kPack; c < table.width;
+         c += table.group() * kPack) {
       use(c, pack);
     }
   };
@@ -96,7 +96,7 @@ struct RowPart {
   int64_t k;
   int64_t end;
   int stride;
-  int lane;
+  int member;
 };
 
 // Enough that a thread waits less for its rule than for its rows.
@@ -135,12 +135,12 @@ struct RowBatch {
     const int i = TensorOfTile(ends, count, block);
     const RowTable<T>& table = tables[i];
     const int64_t all = rows == Rows::kOccurring ? entries_of(i) : table.rows;
-    const int groups = kGpuThreads >> table.lanes_shift;
+    const int groups = kGpuThreads >> table.group_shift;
     const int64_t rows_of_block = groups * rounds;
     const int64_t begin = (block - (i == 0 ? 0 : ends[i - 1])) * rows_of_block;
     const int64_t end = begin + rows_of_block;
-    return {i, begin + (thread >> table.lanes_shift), end < all ? end : all,
-            groups, thread & (table.lanes() - 1)};
+    return {i, begin + (thread >> table.group_shift), end < all ? end : all,
+            groups, thread & (table.group() - 1)};
   }
 
   // Returns the row whose segment begins at the k-th entry of table i. A
@@ -200,7 +200,7 @@ struct RowBatch {
   uint32_t* long_count = nullptr;
   bool* occurs = nullptr;  // Of each key; may be absent.
   // Of each table, if rows wait: these, and what rows miss in this step.
-  WaitState* waits = nullptr;
+  WaitState* waiting = nullptr;
   MissedStep* missed = nullptr;
 
  private:
@@ -215,14 +215,14 @@ struct RowBatch {
 // with so many bytes for rules from `header` on.
 template <typename T>
 std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
-                                  const GpuRowOptions& how, bool warp_a_row,
+                                  const RowOptions& how, bool warp_a_row,
                                   std::size_t rule_bytes,
                                   const GpuQueue& queue);
 // Sorts the entries of all batches and sums those of the same row. A bad row is
 // seen by all launches.
 template <typename T>
-void SortAndSum(const std::vector<RowBatch<T>>& batches,
-                const GpuRowOptions& how, GpuDevice* device);
+void SortAndSum(const std::vector<RowBatch<T>>& batches, const RowOptions& how,
+                BadRow* report, GpuDevice* device);
 // Marks which rows wait, once others caught up.
 template <typename T>
 void MarkWaiting(const RowBatch<T>& batch, bool lazy, GpuDevice* device);

@@ -58,16 +58,16 @@ struct FramedRow {
   }
 
   // Updates a thread's part of it, or only accumulates.
-  TF_OPT_RULE_INLINE void Take(bool updates, int lane) const {
+  TF_OPT_RULE_INLINE void Take(bool updates, int member) const {
     const int64_t begin = row.row * table.width;
     if (!updates) {
-      for (int64_t c = lane; c < table.width; c += table.lanes()) {
+      for (int64_t c = member; c < table.width; c += table.group()) {
         Elements::AccumulateAt(rule, tensor, begin + c,
                                GpuConvert::Widen(Gradient<1>(c).elements[0]));
       }
       return;
     }
-    ForColumns(table, lane, [&](int64_t c, auto pack) {
+    ForColumns(table, member, [&](int64_t c, auto pack) {
       constexpr int kPack = decltype(pack)::value;
       Elements::template UpdatePack<kPack>(rule, tensor, begin + c,
                                            Gradient<kPack>(c));
@@ -103,7 +103,7 @@ struct TakeRowsWork {
       }
       if (row.row < 0) continue;
       FramedRow<T, Rule>{batch.tables[part.i], tensor, row, rule, 0}.Take(
-          updates, part.lane);
+          updates, part.member);
     }
   }
 
@@ -128,7 +128,7 @@ struct TakeRowWiseWork {
     const auto& tensor = TensorOf<Rule>(batch, part.i);
     const Row framed = {table, tensor, row, rule, zero()};
     lanes.kept = table.row_states[row.row];
-    for (int64_t c = part.lane * kLanesPerThread; c < table.width;
+    for (int64_t c = part.member * kLanesPerThread; c < table.width;
          c += kLanes) {
       for (int j = 0; j < kLanesPerThread && c + j < table.width; ++j) {
         const auto gradient = framed.template Gradient<1>(c + j);
@@ -152,10 +152,10 @@ struct TakeRowWiseWork {
       V state = static_cast<V>(lanes.kept);
       rule.rule = rule.rule.ForRow(
           static_cast<V>(sum / static_cast<double>(table.width)), &state);
-      if (part.lane == 0) table.row_states[row.row] = state;
+      if (part.member == 0) table.row_states[row.row] = state;
     }
     const auto& tensor = TensorOf<Rule>(batch, part.i);
-    Row{table, tensor, row, rule, zero()}.Take(updates, part.lane);
+    Row{table, tensor, row, rule, zero()}.Take(updates, part.member);
   }
 
   RowBatch<T> batch;
@@ -187,7 +187,7 @@ struct CatchUpWork {
     ForCatchingUp(batch, block, thread, [&](const RowPart& part, int64_t row) {
       const RowTable<T>& table = batch.tables[part.i];
       const MissedSteps* const missed =
-          MissedBy(table.since[row], table.missed, batch.waits[part.i].count);
+          MissedBy(table.since[row], table.missed, batch.waiting[part.i].count);
       if (missed == nullptr) return;
       const Coasting<ComputeType<T>> coasting(*missed);
       FramedRule<Rule> rule = rules[batch.first + part.i];
@@ -195,7 +195,7 @@ struct CatchUpWork {
       DenseTensor<T> tensor = TensorOf<Rule>(batch, part.i);
       tensor.operands[kAccumulator] = tensor.operands[kAverage] = nullptr;
       const int64_t begin = row * table.width;
-      ForColumns(table, part.lane, [&](int64_t c, auto pack) {
+      ForColumns(table, part.member, [&](int64_t c, auto pack) {
         FramedElements<T, Rule>::template CoastPack<decltype(pack)::value>(
             rule, coasting, tensor, begin + c);
       });

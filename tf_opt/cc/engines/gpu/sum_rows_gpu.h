@@ -28,11 +28,11 @@ template <typename T>
 struct MakeKeysWork {
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
     const int64_t k = block * kGpuThreads + thread;
-    if (batch.waits != nullptr && k < batch.count) {
+    if (batch.waiting != nullptr && k < batch.count) {
       const RowTable<T>& table = batch.tables[k];
       const int64_t count = CountMissed(table.missed, table.capacity);
-      batch.waits[k] = {static_cast<int32_t>(count),
-                        !lazy || count == table.capacity};
+      batch.waiting[k] = {static_cast<int32_t>(count),
+                          !lazy || count == table.capacity};
     }
     if (k >= batch.entries()) return;
     const int i = TensorOfTile(batch.entry_ends, batch.count, k);
@@ -76,7 +76,7 @@ struct SumRowsWork {
     for (; part.k < part.end; part.k += part.stride) {
       const StepRow<T> row = batch.Occurring(part.i, part.k);
       if (row.row >= 0 && row.repeats && row.gradient != nullptr) Sum(part);
-      if (batch.counts != nullptr && part.lane == 0) {
+      if (batch.counts != nullptr && part.member == 0) {
         // To be added up.
         batch.counts[batch.entry_begin(part.i) + part.k] = row.row >= 0;
       }
@@ -97,16 +97,15 @@ struct SumRowsWork {
     const int64_t id = table.IdOf(entry);
     // The host takes the first report and only then clears it.
     if (id == table.refused() || report->table != 0) return;
-    report->has_values = entry < table.count;
     report->row = id;
-    report->at = report->has_values ? entry : entry - table.count;
+    report->at = entry;
     report->rows = table.rows;
     GpuDevice::Publish(&report->table, batch.first + i + 1);
     printf(
-        "tf_opt: `%s[%d]` must be in [0, %lld), got %lld; nothing was "
+        "tf_opt: `indices[%d]` must be in [0, %lld), got %lld; nothing was "
         "written\n",
-        entry < table.count ? "indices" : "accumulated_rows", batch.first + i,
-        static_cast<long long>(table.rows), static_cast<long long>(id));
+        batch.first + i, static_cast<long long>(table.rows),
+        static_cast<long long>(id));
   }
 
   // Those of a table from the first of a segment on.
@@ -124,13 +123,13 @@ struct SumRowsWork {
                              batch.entries_of(part.i) - part.k};
     if (entries.count > kLongSegment &&
         entries.keys[kLongSegment] == entries.keys[0]) {
-      if (part.lane == 0) {
+      if (part.member == 0) {
         const uint32_t at = GpuDevice::AtomicAdd(batch.long_count, 1u);
         batch.long_segments[at] = static_cast<uint32_t>(begin);
       }
       return;
     }
-    ForColumns(table, part.lane, [&](int64_t c, auto pack) {
+    ForColumns(table, part.member, [&](int64_t c, auto pack) {
       SumColumns<decltype(pack)::value>(table, entries, c);
     });
   }
@@ -328,13 +327,9 @@ struct WriteMergedWork {
   TF_OPT_RULE_INLINE void Write(const RowPart& part, int64_t place,
                                 const StepRow<T>& row) const {
     const RowTable<T>& table = batch.tables[part.i];
-    if (part.lane == 0 && table.wide_ids) {
-      static_cast<int64_t*>(table.merged_ids)[place] = row.row;
-    } else if (part.lane == 0) {
-      static_cast<int32_t*>(table.merged_ids)[place] = row.row;
-    }
+    if (part.member == 0) table.WriteId(row.row, place, table.merged_ids);
     T* const sums = static_cast<T*>(table.merged_values) + place * table.width;
-    for (int64_t c = part.lane; c < table.width; c += table.lanes()) {
+    for (int64_t c = part.member; c < table.width; c += table.group()) {
       const ComputeType<T> sum =
           row.gradient == nullptr ? 0 : GpuConvert::Widen(row.gradient[c]);
       sums[c] = GpuConvert::Narrow(sum + 0, T());

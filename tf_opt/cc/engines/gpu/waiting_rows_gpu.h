@@ -30,14 +30,14 @@ TF_OPT_RULE_INLINE void ForCatchingUp(const RowBatch<T>& batch, int64_t block,
                                       int thread, const Use& use) {
   RowPart part = batch.PartOf(Rows::kOccurring, block, thread);
   for (; part.k < part.end; part.k += part.stride) {
-    if (batch.waits[part.i].all_catch_up) break;
+    if (batch.waiting[part.i].all_catch_up) break;
     const int64_t row = batch.Occurring(part.i, part.k).row;
     if (row >= 0) use(part, row);
   }
   if (block >= kBlocksOverAllRows) return;
   const int64_t* const ends = batch.row_block_ends;
   for (int i = 0; i < batch.count; ++i) {
-    if (!batch.waits[i].all_catch_up || batch.waits[i].count == 0) continue;
+    if (!batch.waiting[i].all_catch_up || batch.waiting[i].count == 0) continue;
     for (int64_t b = (i == 0 ? 0 : ends[i - 1]) + block; b < ends[i];
          b += kBlocksOverAllRows) {
       part = batch.PartOf(Rows::kAll, b, thread);
@@ -54,21 +54,21 @@ struct MarkWaitingWork {
     if (!batch.catches_up()) return;
     const int more = lazy && batch.updates() ? 1 : 0;
     ForCatchingUp(batch, block, thread, [&](const RowPart& part, int64_t row) {
-      if (part.lane != 0) return;
-      const WaitState waits = batch.waits[part.i];
-      const bool misses = waits.all_catch_up && !Occurs(part.i, row);
+      if (part.member != 0) return;
+      const WaitState state = batch.waiting[part.i];
+      const bool misses = state.all_catch_up && !Occurs(part.i, row);
       batch.tables[part.i].since[row] =
-          static_cast<float>(waits.left() + (misses ? 0 : more));
+          static_cast<float>(state.left() + (misses ? 0 : more));
     });
     if (block >= batch.count) return;
-    const WaitState waits = batch.waits[block];
+    const WaitState state = batch.waiting[block];
     MissedSteps* const missed = batch.tables[block].missed;
-    const int32_t count = waits.left() + more;
-    for (int32_t k = thread; k < waits.count || k < count; k += kGpuThreads) {
+    const int32_t count = state.left() + more;
+    for (int32_t k = thread; k < state.count || k < count; k += kGpuThreads) {
       if (k >= count) {
         missed[k] = MissedSteps();
       } else if (more > 0) {
-        if (k == waits.left()) missed[k] = MissedSteps::None();
+        if (k == state.left()) missed[k] = MissedSteps::None();
         missed[k].Add(batch.missed[block]);
       }
     }

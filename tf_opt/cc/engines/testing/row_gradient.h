@@ -153,12 +153,11 @@ class RowGradient {
     slices.rows = table.rows;
     slices.width = table.width;
     slices.count = table.count;
-    slices.more_count = table.more;
+    slices.entries = table.entries();
     const bool misaligned = bits & kMisaligned;
     slices.values = arena->New<char>(table.count * table.width, misaligned,
                                      SizeOf(element));
-    slices.ids = NewIds(table.count, arena);
-    slices.more_ids = NewIds(table.more, arena);
+    slices.ids = NewIds(table.entries(), arena);
   }
 
   // Room for some ids.
@@ -185,49 +184,33 @@ class RowGradient {
   }
 
   void SetRow(int64_t entry, int64_t row) {
-    entry < slices.count ? WriteId(row, slices.ids, entry)
-                         : WriteId(row, slices.more_ids, entry - slices.count);
-  }
-  void WriteId(int64_t row, const void* ids, int64_t at) const {
-    void* const to = const_cast<void*>(ids);
-    if (slices.wide_ids) {
-      static_cast<int64_t*>(to)[at] = row;
-    } else {
-      static_cast<int32_t*>(to)[at] = static_cast<int32_t>(row);
-    }
+    slices.WriteId(row, entry, const_cast<void*>(slices.ids));
   }
 
   // Valid until the next one.
-  template <typename T>
-  SparseGradient<T> ForCpu() {
-    return {static_cast<const T*>(slices.values), slices.width,
-            slices.wide_ids ? Sorted(&wide_) : Sorted(&narrow_)};
-  }
-
-  GpuSlices slices;
-
- private:
-  template <typename Index>
-  RowEntries Sorted(std::vector<RowEntry<Index>>* memory) const {
-    memory->clear();
-    for (int64_t k = 0; k < slices.entries(); ++k) {
+  SparseGradient ForCpu() {
+    entries_.clear();
+    for (int64_t k = 0; k < slices.entries; ++k) {
       const int64_t row = slices.IdOf(k);
       if (row < 0 || row >= slices.rows) continue;
-      memory->push_back({static_cast<Index>(row),
-                         static_cast<Index>(k < slices.count ? k : kNoValues)});
+      entries_.push_back(
+          {static_cast<uint32_t>(row),
+           k < slices.count ? static_cast<uint32_t>(k) : kNoValues});
     }
-    const int64_t count = memory->size();
-    memory->resize(2 * count);
-    return {
-        SortByRow(slices.rows, count, memory->data(), memory->data() + count),
-        count};
+    const int64_t count = entries_.size();
+    entries_.resize(2 * count);
+    const RowEntry* const sorted =
+        SortByRow(slices.rows, count, entries_.data(), entries_.data() + count);
+    return {slices.values, slices.width, sorted, count};
   }
 
+  TableSlices slices;
+
+ private:
   Table table_;
   E element_;
   unsigned bits_;
-  std::vector<RowEntry<int32_t>> narrow_;
-  std::vector<RowEntry<int64_t>> wide_;
+  std::vector<RowEntry> entries_;
 };
 
 }  // namespace tf_opt

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <type_traits>
 #include <vector>
@@ -133,7 +134,6 @@ class StepModel {
       }
       if (Rule::kRowWise) AddArrays(Operand("").ByRow());
     });
-    slots_ = operands_.size() - kFrameOperandCount;
     if (how.form != Form::kWaiting) return;
     for (const Operand& operand : kWaitingOperands) AddArrays(operand);
   }
@@ -143,14 +143,16 @@ class StepModel {
     ++step_;
     lazy_ = lazy;
     for (const auto& input : Description::kScalars) {
-      if (input.integer != nullptr) {
-        hyperparameters->*input.integer = step_;
+      void* const number = input.In(hyperparameters);
+      if (input.type == ScalarType::kInt64) {
+        *static_cast<int64_t*>(number) = step_;
       } else {
-        hyperparameters->*input.number = NumberIn(input.range, step_);
+        *static_cast<double*>(number) = NumberIn(input.range, step_);
       }
     }
     for (std::size_t k = 0; k < std::size(Description::kModes); ++k) {
-      hyperparameters->*Description::kModes[k].boolean = how.modes >> k & 1;
+      *static_cast<bool*>(Description::kModes[k].In(hyperparameters)) =
+          how.modes >> k & 1;
     }
     *frame = inputs;
     frame->iteration += step_;
@@ -162,51 +164,31 @@ class StepModel {
 
   // The step for the engines.
   CpuStep ForCpu() {
-    auto step = Common<CpuStep>();
-    for (const auto& input : Description::kScalars) {
-      step.values.scalars.push_back(
-          ReadScalar(input.type, input.Address(*hyperparameters)));
-    }
-    step.sparse = how.form != Form::kDense;
-    step.lazy = lazy_;
+    CpuStep step{Common()};
     for (int i = 0; i < count_; ++i) {
-      step.variables.push_back(vectors_[i]);
-      if (step.sparse) step.slices.push_back(gradients[i].ForCpu<void>());
+      step.own.push_back(vectors_[i]);
+      if (step.rows.sparse) step.gradients.push_back(gradients[i].ForCpu());
       for (std::size_t k = 0; k < operands_.size(); ++k) {
         StepArray& array = step.arrays.arrays[k * count_ + i];
         if (!operands_[k].is_stacked() || array.data == nullptr) continue;
         array.data = static_cast<char*>(array.data) +
                      *layer * tables[i].size() * SizeOf(TypeOf(k));
       }
-      // While gradients are accumulated, rows go on waiting.
-      if (how.form != Form::kWaiting || (how.framed && !frame->update)) {
-        continue;
-      }
-      step.waiting.emplace_back(
-          static_cast<float*>(arrays_.Slot(slots_, i)), tables[i].rows,
-          static_cast<MissedSteps*>(arrays_.Slot(slots_ + 1, i)), kCapacity);
     }
     return step;
   }
   GpuStep ForGpu() const {
-    auto step = Common<GpuStep>();
+    GpuStep step{Common()};
     for (const auto& input : Description::kScalars) {
-      step.scalars.push_back(input.Address(*hyperparameters));
+      step.scalars.push_back(input.In(hyperparameters));
     }
     // The host doesn't know these.
     const int64_t zero = 0;
     for (const auto& input : kFrameScalars) {
-      step.frame_scalars.push_back(input.Address(*frame));
+      step.frame_scalars.push_back(input.In(frame));
       input.Read(&zero, &step.frame);
     }
-    step.variables = vectors_;
-    step.has_accumulators = how.framed;
-    if (has_layers()) step.layer = GpuLayer(layer_input_, kLayers, layer);
-    step.rows = {how.form != Form::kDense, lazy_, how.form == Form::kWaiting,
-                 report};
-    for (const RowGradient& gradient : gradients) {
-      step.slices.push_back(gradient.slices);
-    }
+    step.report = report;
     return step;
   }
 
@@ -270,16 +252,20 @@ class StepModel {
     operands_.push_back(operand);
   }
 
-  template <typename Step>
   Step Common() const {
     Step step;
     step.arrays = arrays_;
     step.variant = how.variant;
     step.frame = *frame;
-    for (const auto& mode : Description::kModes) {
-      step.values.modes.push_back(
-          ReadScalar(mode.type, mode.Address(*hyperparameters)));
+    step.variables = vectors_;
+    if (has_layers()) step.layer = {layer_input_, kLayers, layer};
+    step.has_accumulators = how.framed;
+    step.rows = {how.form != Form::kDense, lazy_, how.form == Form::kWaiting};
+    for (const RowGradient& gradient : gradients) {
+      step.slices.push_back(gradient.slices);
     }
+    step.numbers.resize(sizeof(Hyperparameters));
+    std::memcpy(step.numbers.data(), hyperparameters, sizeof(Hyperparameters));
     return step;
   }
 
@@ -288,7 +274,6 @@ class StepModel {
   VariableVectors vectors_;
   const char* layer_input_ = nullptr;  // Of a stacked slot.
   std::vector<Operand> operands_;
-  int slots_;
   StepArrays arrays_;
   int step_ = 0;
   bool lazy_ = false;
