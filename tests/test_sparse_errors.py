@@ -79,7 +79,7 @@ def test_a_number_has_no_rows():
         ("indices", {"lazy_mode": True, "clipnorm": 1.0}),
         ("indices", {"lazy_mode": False, "clipnorm": 1.0}),
         ("indices", {"gradient_accumulation_steps": 2}),
-        ("rows to catch up", {"lazy_mode": {"table": "catch_up"}}),
+        ("accumulated_rows", {"lazy_mode": {"table": "catch_up"}}),
     ],
     ids=str,
 )
@@ -96,7 +96,7 @@ def test_a_row_that_a_table_lacks(
     @RUNS[how]
     def step(row: tf.Tensor) -> None:
         rows = tf.stack([tf.constant(3, tf.int64), row])
-        if given == "rows to catch up":
+        if given == "accumulated_rows":
             optimizer.catch_up(tables[0], rows)
         else:
             slices = tf.IndexedSlices(values, rows)
@@ -109,7 +109,7 @@ def test_a_row_that_a_table_lacks(
     before = [x.numpy() for x in every]
     with refusal(
         device,
-        rf"`indices\[0\]` must be in \[0, {ROWS}\).* got {wrong}",
+        rf"`{given}\[0\]` must be in \[0, {ROWS}\).* got {wrong}",
         capfd,
         is_of_a_number=True,
         table="table",

@@ -300,7 +300,7 @@ void CheckLarge(const How& how) try {
     on_gpu.slices[0].values = enlarge(on_cpu.gradients[0].values, kEntries,
                                       how.element, kCount, last);
     on_gpu.slices[0].ids = ids;
-    on_gpu.slices[0].count = on_gpu.slices[0].entries = kCount;
+    on_gpu.slices[0].count = kCount;
     on_gpu.slices[0].rows = row_count;
   }
   const auto allocate = [&](std::size_t bytes) {

@@ -86,8 +86,9 @@ bool WriteTheSame(const OnHost& on_host, const Launch& launch) {
 inline void SetReport(const TableSlices& slices, int i, int64_t entry,
                       int64_t row, BadRow* report) {
   report->table = i + 1;
+  report->has_values = entry < slices.count;
   report->row = row;
-  report->at = entry;
+  report->at = entry < slices.count ? entry : entry - slices.count;
   report->rows = slices.rows;
 }
 

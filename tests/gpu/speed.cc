@@ -220,7 +220,7 @@ void MeasureRows(const RowWorkload& workload, const char* form, int rounds) {
   step.variant = row_wise;
   step.arrays = {ElementType::kFloat, {rows * width}, {width}, {}};
   step.rows = {/*sparse=*/true, /*lazy=*/!exact};
-  step.slices = {TableSlices{nullptr, count, nullptr, count, false, rows}};
+  step.slices = {{nullptr, nullptr, count, nullptr, 0, false, rows}};
   Measure<Description>(std::to_string(rows) + " x " + std::to_string(width) +
                            ", " + std::to_string(count) + " " + kind + "\t" +
                            Description::kOp + ", " + form + "\t-",

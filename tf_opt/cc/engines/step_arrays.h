@@ -135,13 +135,17 @@ struct StepArrays {
   std::vector<StepArray> arrays;
 };
 
-// A gradient of some rows of a table, without its types. An entry is a row that
-// occurs; the first entries have values.
+// A gradient of some rows of a table, without its types.
 struct TableSlices {
-  // The row of an entry.
+  TF_OPT_RULE_INLINE int64_t entries() const { return count + more_count; }
+
+  // The row of an entry: first come those with values.
   TF_OPT_RULE_INLINE int64_t IdOf(int64_t entry) const {
-    return wide_ids ? static_cast<const int64_t*>(ids)[entry]
-                    : static_cast<const int32_t*>(ids)[entry];
+    const bool has_values = entry < count;
+    const void* const from = has_values ? ids : more_ids;
+    const int64_t at = has_values ? entry : entry - count;
+    return wide_ids ? static_cast<const int64_t*>(from)[at]
+                    : static_cast<const int32_t*>(from)[at];
   }
   // Writes a row to other ids of the same type.
   TF_OPT_RULE_INLINE void WriteId(int64_t row, int64_t at, void* to) const {
@@ -164,13 +168,14 @@ struct TableSlices {
   }
 
   const void* values = nullptr;  // A row for each of ...
-  int64_t count = 0;             // ... so many entries.
-  const void* ids = nullptr;     // The rows of ...
-  int64_t entries = 0;           // ... all entries.
-  bool wide_ids = false;         // Rows are int64_t, not int32_t.
-  int64_t rows = 0;              // Of the table.
-  int64_t width = 1;             // Elements of a row.
-  int64_t capacity = 0;          // Missed steps that there is room for.
+  const void* ids = nullptr;     // ... these rows of the table.
+  int64_t count = 0;
+  const void* more_ids = nullptr;  // Rows that occur without values.
+  int64_t more_count = 0;
+  bool wide_ids = false;  // Rows are int64_t, not int32_t.
+  int64_t rows = 0;       // Of the table.
+  int64_t width = 1;      // Elements of a row.
+  int64_t capacity = 0;   // Missed steps that there is room for.
   // Results of MergeSlicesGpu, with room for all entries.
   void* merged_ids = nullptr;
   void* merged_values = nullptr;
@@ -214,9 +219,10 @@ struct Step {
 // An id of a sparse gradient outside of its table. A GPU tells the host, where
 // it can read it without a wait.
 struct BadRow {
-  int table = 0;  // Its number, from 1 on; 0: there is none.
+  int table = 0;            // Its number, from 1 on; 0: there is none.
+  bool has_values = false;  // Or it is one of the rows without.
   int64_t row = 0;
-  int64_t at = 0;    // The entry.
+  int64_t at = 0;    // Among those with, or without, values.
   int64_t rows = 0;  // Of the table.
 };
 

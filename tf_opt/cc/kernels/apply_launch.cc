@@ -59,7 +59,7 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
   step.rows.sparse = form.sparse;
   if (form.sparse) {
     TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "lazy", &step.rows.lazy));
-    TF_RETURN_IF_ERROR(slices.Read(attributes));
+    TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "tables", &tables.names));
   }
   int bit = 1;
   for (const Operand& slot : optimizer->rule.operands(form)) {
@@ -160,7 +160,7 @@ absl::Status ApplyLaunch::FindGradients(tensorflow::OpKernelContext* context) {
       arrays_[kGradient * size() + i] = &gradients[i];
     }
   }
-  return sparse ? FindSlices(context, attributes_.slices, tables, &step.slices)
+  return sparse ? FindSlices(context, attributes_.tables, tables, &step.slices)
                 : absl::OkStatus();
 }
 

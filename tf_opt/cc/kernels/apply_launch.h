@@ -40,7 +40,7 @@ struct ApplyAttributes {
   std::vector<Operand> slots;
   Step step;  // Without scalars and arrays.
   bool stochastic_rounding = false;
-  SliceAttributes slices;
+  TableNames tables;
 };
 
 // Its variables are locked as long as it lives.

@@ -51,7 +51,7 @@ class BadRowReport {
  public:
   // Finds `place` for the next step; fails if an earlier step had a bad row.
   absl::Status Open(tensorflow::OpKernelContext* context,
-                    const SliceAttributes& attributes, BadRow** place) {
+                    const TableNames& names, BadRow** place) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (place_ == nullptr) {
       tensorflow::AllocatorAttributes host;
@@ -65,7 +65,7 @@ class BadRowReport {
     }
     *place = place_;
     if (place_->table == 0) return absl::OkStatus();
-    const absl::Status error = BadRowError(*place_, attributes);
+    const absl::Status error = BadRowError(*place_, names);
     place_->table = 0;
     return absl::InvalidArgumentError(
         absl::StrCat(error.message(), ", in an earlier step on this GPU"));

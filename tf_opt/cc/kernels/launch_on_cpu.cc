@@ -104,7 +104,7 @@ class ApplyOnCpuOp : public ApplyKernel {
     step.threads = ThreadsOf(context);
     tensorflow::Tensor sorted_rows;
     if (step.rows.sparse) {
-      TF_RETURN_IF_ERROR(SortRows(step.slices, attributes_.slices, step.threads,
+      TF_RETURN_IF_ERROR(SortRows(step.slices, attributes_.tables, step.threads,
                                   &sorted_rows, &step.gradients));
     }
     ApplyOnCpu(step, attributes_.optimizer->makers);

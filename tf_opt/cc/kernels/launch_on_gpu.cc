@@ -52,7 +52,7 @@ class ApplyOnGpuOp : public ApplyKernel {
     if (step.rows.sparse) {
       TF_RETURN_IF_ERROR(CheckCounts(step.slices));
       TF_RETURN_IF_ERROR(
-          report_.Open(context, attributes_.slices, &step.report));
+          report_.Open(context, attributes_.tables, &step.report));
     }
     return Apply(attributes_.optimizer->rule.op, step, queue);
   }

@@ -55,7 +55,7 @@ template <typename T>
 absl::Status Merge(OpKernelContext* context, const OpInputList& values,
                    std::vector<TableSlices> slices, BadRow* report) {
   for (int i = 0; i < values.size(); ++i) {
-    TF_RETURN_IF_ERROR(Allocate(context, values, i, slices[i].entries,
+    TF_RETURN_IF_ERROR(Allocate(context, values, i, slices[i].entries(),
                                 &slices[i].merged_ids,
                                 &slices[i].merged_values));
   }
@@ -96,7 +96,7 @@ class MergeSlicesOp : public Kernel {
  public:
   explicit MergeSlicesOp(tensorflow::OpKernelConstruction* context)
       : Kernel(context) {
-    OP_REQUIRES_OK(context, attributes_.Read(context->def()));
+    OP_REQUIRES_OK(context, context->GetAttr("tables", &tables_.names));
   }
 
  private:
@@ -112,12 +112,12 @@ class MergeSlicesOp : public Kernel {
     std::vector<TensorShape> shapes;
     for (const Tensor& one : values) shapes.push_back(one.shape());
     std::vector<TableSlices> slices;
-    TF_RETURN_IF_ERROR(FindSlices(context, attributes_, shapes, &slices));
+    TF_RETURN_IF_ERROR(FindSlices(context, tables_, shapes, &slices));
     for (int i = 0; i < values.size(); ++i) slices[i].rows = numbers[i];
 #if defined(TF_OPT_GPU_DEVICE)
     TF_RETURN_IF_ERROR(CheckCounts(slices));
     BadRow* report;
-    TF_RETURN_IF_ERROR(report_.Open(context, attributes_, &report));
+    TF_RETURN_IF_ERROR(report_.Open(context, tables_, &report));
     return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
       return Merge<typename decltype(element)::type>(context, values, slices,
                                                      report);
@@ -127,7 +127,7 @@ class MergeSlicesOp : public Kernel {
     Tensor sorted_rows;
     std::vector<SparseGradient> gradients;
     TF_RETURN_IF_ERROR(
-        SortRows(slices, attributes_, threads, &sorted_rows, &gradients));
+        SortRows(slices, tables_, threads, &sorted_rows, &gradients));
     return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
       return Merge<typename decltype(element)::type>(context, values, slices,
                                                      gradients, threads);
@@ -135,7 +135,7 @@ class MergeSlicesOp : public Kernel {
 #endif
   }
 
-  SliceAttributes attributes_;
+  TableNames tables_;
 #if defined(TF_OPT_GPU_DEVICE)
   BadRowReport report_;
 #endif

@@ -3,33 +3,37 @@
 #include <algorithm>
 
 #include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tf_opt {
 namespace {
 
 using ::tensorflow::TensorShape;
 
+// Checks that the i-th array of the list `list` is a vector; errors call the
+// table `name`.
+absl::Status CheckIsVector(const std::string& list, int i,
+                           const std::string& name, const TensorShape& found) {
+  if (found.dims() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", list, "[", i, "]`", name,
+                   " must be a vector, got shape ", found.DebugString()));
+}
+
 // Checks slices against the shape `table` of the i-th variable.
-absl::Status CheckSliceShapes(int i, const SliceAttributes& attributes,
+absl::Status CheckSliceShapes(int i, const std::string& name,
                               const TensorShape& table,
                               const TensorShape& values,
                               const TensorShape& indices) {
-  const std::string name = attributes.Name(i);
   if (table.dims() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "`variables[", i, "]`", name,
         " must have rows to have a sparse gradient, got a scalar"));
   }
-  if (indices.dims() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`indices[", i, "]`", name,
-                     " must be a vector, got shape ", indices.DebugString()));
-  }
-  if (DimensionsFit(values, 1, table, 1)) {
-    const int64_t more = indices.dim_size(0) - values.dim_size(0);
-    if (more == 0 || (attributes.more_indices && more > 0)) {
-      return absl::OkStatus();
-    }
+  TF_RETURN_IF_ERROR(CheckIsVector("indices", i, name, indices));
+  if (DimensionsFit(values, 1, table, 1) &&
+      values.dim_size(0) == indices.dim_size(0)) {
+    return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "`gradients[", i, "]`", name, " must have one row of `variables[", i,
@@ -42,12 +46,16 @@ absl::Status CheckSliceShapes(int i, const SliceAttributes& attributes,
 // many.
 BadRow SortEntries(int i, const TableSlices& slices, RowEntry* entries,
                    SparseGradient* sorted) {
-  const int64_t count = slices.entries;
+  const int64_t count = slices.entries();
   for (int64_t k = 0; k < count; ++k) {
     const int64_t row = slices.IdOf(k);
-    if (row < 0 || row >= slices.rows) return {i + 1, row, k, slices.rows};
+    const bool has_values = k < slices.count;
+    if (row < 0 || row >= slices.rows) {
+      return {i + 1, has_values, row, has_values ? k : k - slices.count,
+              slices.rows};
+    }
     entries[k] = {static_cast<uint32_t>(row),
-                  k < slices.count ? static_cast<uint32_t>(k) : kNoValues};
+                  has_values ? static_cast<uint32_t>(k) : kNoValues};
   }
   *sorted = {slices.values, slices.width,
              SortByRow(slices.rows, count, entries, entries + count), count};
@@ -57,32 +65,41 @@ BadRow SortEntries(int i, const TableSlices& slices, RowEntry* entries,
 }  // namespace
 
 absl::Status FindSlices(tensorflow::OpKernelContext* context,
-                        const SliceAttributes& attributes,
+                        const TableNames& names,
                         const std::vector<tensorflow::TensorShape>& tables,
                         std::vector<TableSlices>* slices) {
-  tensorflow::OpInputList values, indices;
+  tensorflow::OpInputList values, indices, more_rows;
   TF_RETURN_IF_ERROR(context->input_list("gradients", &values));
   TF_RETURN_IF_ERROR(context->input_list("indices", &indices));
+  TF_RETURN_IF_ERROR(context->input_list("accumulated_rows", &more_rows));
+  TF_RETURN_IF_ERROR(CheckLength("accumulated_rows", "vector",
+                                 /*optional=*/true, values.size(),
+                                 more_rows.size()));
   for (int i = 0; i < values.size(); ++i) {
-    TF_RETURN_IF_ERROR(CheckSliceShapes(i, attributes, tables[i],
+    TF_RETURN_IF_ERROR(CheckSliceShapes(i, names.Of(i), tables[i],
                                         values[i].shape(), indices[i].shape()));
     TableSlices& one = slices->emplace_back();
     one.values = values[i].data();
-    one.count = values[i].dim_size(0);
     one.ids = indices[i].data();
-    one.entries = indices[i].dim_size(0);
+    one.count = indices[i].dim_size(0);
     one.wide_ids = indices[i].dtype() == tensorflow::DT_INT64;
     one.rows = tables[i].dim_size(0);
     one.width = WidthOf(values[i]);
+    if (more_rows.size() == 0) continue;
+    TF_RETURN_IF_ERROR(CheckIsVector("accumulated_rows", i, names.Of(i),
+                                     more_rows[i].shape()));
+    one.more_ids = more_rows[i].data();
+    one.more_count = more_rows[i].dim_size(0);
   }
   return absl::OkStatus();
 }
 
-absl::Status BadRowError(const BadRow& bad, const SliceAttributes& attributes) {
+absl::Status BadRowError(const BadRow& bad, const TableNames& names) {
   const int i = bad.table - 1;
   return absl::InvalidArgumentError(absl::StrCat(
-      "`indices[", i, "]`", attributes.Name(i), " must be in [0, ", bad.rows,
-      "), the rows of `variables[", i, "]`, got ", bad.row, " at ", bad.at));
+      "`", bad.has_values ? "indices" : "accumulated_rows", "[", i, "]`",
+      names.Of(i), " must be in [0, ", bad.rows, "), the rows of `variables[",
+      i, "]`, got ", bad.row, " at ", bad.at));
 }
 
 absl::Status CheckCounts(const std::vector<TableSlices>& slices) {
@@ -94,7 +111,7 @@ absl::Status CheckCounts(const std::vector<TableSlices>& slices) {
           "`variables[", i, "]` must have in [0, ", kMostRows,
           "] rows to have a sparse gradient, got ", slices[i].rows));
     }
-    entries += slices[i].entries;
+    entries += slices[i].entries();
   }
   if (entries <= INT32_MAX) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -103,8 +120,8 @@ absl::Status CheckCounts(const std::vector<TableSlices>& slices) {
 }
 
 absl::Status SortRows(const std::vector<TableSlices>& slices,
-                      const SliceAttributes& attributes,
-                      const CpuThreads& threads, tensorflow::Tensor* memory,
+                      const TableNames& names, const CpuThreads& threads,
+                      tensorflow::Tensor* memory,
                       std::vector<SparseGradient>* sorted) {
   TF_RETURN_IF_ERROR(CheckCounts(slices));
   const auto count = static_cast<int64_t>(slices.size());
@@ -113,7 +130,7 @@ absl::Status SortRows(const std::vector<TableSlices>& slices,
   int64_t end = 0;
   for (const TableSlices& one : slices) {
     begins.push_back(end);
-    end += 2 * one.entries;
+    end += 2 * one.entries();
   }
   const int64_t bytes = end * sizeof(RowEntry);
   *memory = tensorflow::Tensor(tensorflow::cpu_allocator(), tensorflow::DT_INT8,
@@ -134,7 +151,7 @@ absl::Status SortRows(const std::vector<TableSlices>& slices,
     }
   });
   for (const BadRow& one : bad) {
-    if (one.table != 0) return BadRowError(one, attributes);
+    if (one.table != 0) return BadRowError(one, names);
   }
   return absl::OkStatus();
 }

@@ -7,11 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
-#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/tiles.h"
@@ -19,41 +17,35 @@
 
 namespace tf_opt {
 
-// Attributes of ops that take slices.
-struct SliceAttributes {
-  absl::Status Read(tensorflow::AttrSlice attributes) {
-    TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "more_indices", &more_indices));
-    return GetNodeAttr(attributes, "tables", &names);
-  }
-
+// The attribute `tables` of ops that take slices.
+struct TableNames {
   // Describes the i-th table in errors, after its index.
-  std::string Name(int i) const {
+  std::string Of(int i) const {
     return i < static_cast<int>(names.size())
                ? absl::StrCat(" (of ", names[i], ")")
                : "";
   }
 
-  bool more_indices = false;       // Than values.
   std::vector<std::string> names;  // May be empty.
 };
 
 // Finds the slices of a running op and checks them against the shapes of their
 // tables.
 absl::Status FindSlices(tensorflow::OpKernelContext* context,
-                        const SliceAttributes& attributes,
+                        const TableNames& names,
                         const std::vector<tensorflow::TensorShape>& tables,
                         std::vector<TableSlices>* slices);
 
 // The error for a row that is outside of its table.
-absl::Status BadRowError(const BadRow& bad, const SliceAttributes& attributes);
+absl::Status BadRowError(const BadRow& bad, const TableNames& names);
 
 // Checks the numbers of rows and of entries.
 absl::Status CheckCounts(const std::vector<TableSlices>& slices);
 
 // Checks the rows of slices and sorts them, in `memory`, for the CPU engine.
 absl::Status SortRows(const std::vector<TableSlices>& slices,
-                      const SliceAttributes& attributes,
-                      const CpuThreads& threads, tensorflow::Tensor* memory,
+                      const TableNames& names, const CpuThreads& threads,
+                      tensorflow::Tensor* memory,
                       std::vector<SparseGradient>* sorted);
 
 }  // namespace tf_opt

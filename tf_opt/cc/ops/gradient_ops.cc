@@ -68,28 +68,29 @@ finite: A vector with one element for each gradient.
 REGISTER_OP("TfOpt>MergeSlices")
     .Input("gradients: N * T")
     .Input("indices: N * Tindices")
+    .Input("accumulated_rows: num_accumulated_rows * Tindices")
     .Input("table_rows: int64")
     .Output("rows: N * Tindices")
     .Output("sums: N * T")
     .Attr("N: int >= 1")
+    .Attr("num_accumulated_rows: int >= 0")
     .Attr("T: {half, bfloat16, float, double}")
     .Attr("Tindices: {int32, int64}")
-    .Attr("more_indices: bool = false")
     .Attr("tables: list(string) = []")
     .SetShapeFn(MergeShapes)
     .Doc(R"(
 Sums the repeated rows of many gradients that are slices, in one launch.
 
 Rows are summed in the order of their occurrence, in float32 or float64, and
-rounded once. On a GPU the results have as many rows as indices: at their end,
-rows that are 1 less than the greatest number of their type, with sums of zero,
-which ops on a GPU leave out.
+rounded once. On a GPU the results have as many rows as indices and
+accumulated_rows together: at their end, rows that are 1 less than the greatest
+number of their type, with sums of zero, which ops on a GPU leave out.
 
 gradients: The values of the slices, of one type.
 indices: The row of each of the values, a vector for each gradient.
+accumulated_rows: More rows that occur, with a gradient of zero, a vector for
+  each gradient; or empty.
 table_rows: The number of rows of each variable.
-more_indices: Whether more rows, with a gradient of zero, may follow those of
-  the values.
 tables: The variables' names in errors; or empty.
 rows: The rows that occur, sorted, each once: a vector for each gradient.
 sums: The sums of these rows.

@@ -55,8 +55,7 @@ constexpr char kSlicesDoc[] = R"(
 indices: The row of each of the gradients' values, a vector for each variable.
   Repeated rows are summed first. If a row is wrong, nothing is written; a GPU
   prints it, and a later step of this op fails, usually the next.
-more_indices: Whether more rows to update, with a gradient of zero, may follow
-  those of the values.
+accumulated_rows: More rows to update, a vector for each variable; or empty.
 lazy: Whether to update only the rows that occur. Otherwise the other rows have
   a gradient of zero.
 tables: The variables' names in errors; or empty.
@@ -71,8 +70,9 @@ void AddVariables(const Operand& operand, tensorflow::OpDefBuilder* builder) {
 
 void AddSliceInputs(tensorflow::OpDefBuilder* builder) {
   builder->Input("indices: N * Tindices")
+      .Input("accumulated_rows: num_accumulated_rows * Tindices")
       .Attr("Tindices: {int32, int64}")
-      .Attr("more_indices: bool = false")
+      .Attr("num_accumulated_rows: int >= 0")
       .Attr("lazy: bool = false")
       .Attr("tables: list(string) = []");
 }

@@ -44,12 +44,7 @@ BARE: Mapping[str, Any] = {
     "seed": 0,
 }
 # What only the ops for slices take.
-_OF_SLICES: Mapping[str, Any] = {
-    "since": (),
-    "coasting": (),
-    "lazy": False,
-    "more_indices": False,
-}
+_OF_SLICES: Mapping[str, Any] = {"since": (), "coasting": (), "lazy": False}
 # Inputs and attributes of all ops.
 _COMMON = {"variables", "weight_decay", *BARE, *_OF_SLICES}
 
@@ -87,27 +82,12 @@ def _slices_as_inputs(
         indices, more = (
             [tf.cast(x, tf.int64) for x in rows] for rows in (indices, more)
         )
-    values = [x.values for x in slices]
-    if more:
-        # The op can't tell where the rows of the values end.
-        values = list(map(_one_for_each, values, indices))
-        indices = [
-            tf.concat(rows, 0) for rows in zip(indices, more, strict=True)
-        ]
     return {
-        "gradients": values,
+        "gradients": [x.values for x in slices],
         "indices": indices,
-        "more_indices": bool(more),
+        "accumulated_rows": more,
         "tables": list(tables),
     }
-
-
-def _one_for_each(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
-    """Returns the values; fails if there isn't one for each index."""
-    if indices.shape.is_fully_defined() and values.shape[:1] == indices.shape:
-        return values
-    size = tf.concat([tf.shape(indices), tf.shape(values)[1:]], 0)
-    return tf.reshape(values, size)
 
 
 def variable_group(
@@ -296,7 +276,7 @@ def resource_apply(
     if isinstance(gradients[0], tf.IndexedSlices):
         op = op.for_slices
         inputs = _slices_as_inputs(gradients, accumulated_rows, tables)
-    given = {**BARE, **_OF_SLICES, **arguments, **inputs}
+    given = {**BARE, **_OF_SLICES, **arguments}
     signature = signature_of(op.name)
     for name in signature.handles:
         inputs[name] = _to_handles(given[name])

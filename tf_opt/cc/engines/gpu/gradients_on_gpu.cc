@@ -94,7 +94,7 @@ void AddTable(RowTable<T> table, bool warp_a_row, RowBatch<T>* batch) {
   const auto add = [i](int64_t more, int64_t* ends) {
     ends[i] = (i == 0 ? 0 : ends[i - 1]) + more;
   };
-  const int64_t entries = table.entries;
+  const int64_t entries = table.entries();
   add(entries, batch->entry_ends);
   add((entries + block_rows - 1) / block_rows, batch->entry_block_ends);
   add((table.rows + block_rows - 1) / block_rows, batch->row_block_ends);
@@ -143,7 +143,7 @@ std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
       batches.back().first_entry = entries;
     }
     AddTable(table, warp_a_row, &batches.back());
-    entries += table.entries;
+    entries += table.entries();
   }
 
   // First counts the bytes, then gives each array its place.

@@ -97,15 +97,16 @@ struct SumRowsWork {
     const int64_t id = table.IdOf(entry);
     // The host takes the first report and only then clears it.
     if (id == table.refused() || report->table != 0) return;
+    report->has_values = entry < table.count;
     report->row = id;
-    report->at = entry;
+    report->at = report->has_values ? entry : entry - table.count;
     report->rows = table.rows;
     GpuDevice::Publish(&report->table, batch.first + i + 1);
     printf(
-        "tf_opt: `indices[%d]` must be in [0, %lld), got %lld; nothing was "
+        "tf_opt: `%s[%d]` must be in [0, %lld), got %lld; nothing was "
         "written\n",
-        batch.first + i, static_cast<long long>(table.rows),
-        static_cast<long long>(id));
+        entry < table.count ? "indices" : "accumulated_rows", batch.first + i,
+        static_cast<long long>(table.rows), static_cast<long long>(id));
   }
 
   // Those of a table from the first of a segment on.

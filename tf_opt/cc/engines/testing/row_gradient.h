@@ -153,11 +153,12 @@ class RowGradient {
     slices.rows = table.rows;
     slices.width = table.width;
     slices.count = table.count;
-    slices.entries = table.entries();
+    slices.more_count = table.more;
     const bool misaligned = bits & kMisaligned;
     slices.values = arena->New<char>(table.count * table.width, misaligned,
                                      SizeOf(element));
-    slices.ids = NewIds(table.entries(), arena);
+    slices.ids = NewIds(table.count, arena);
+    slices.more_ids = NewIds(table.more, arena);
   }
 
   // Room for some ids.
@@ -184,13 +185,16 @@ class RowGradient {
   }
 
   void SetRow(int64_t entry, int64_t row) {
-    slices.WriteId(row, entry, const_cast<void*>(slices.ids));
+    entry < slices.count
+        ? slices.WriteId(row, entry, const_cast<void*>(slices.ids))
+        : slices.WriteId(row, entry - slices.count,
+                         const_cast<void*>(slices.more_ids));
   }
 
   // Valid until the next one.
   SparseGradient ForCpu() {
     entries_.clear();
-    for (int64_t k = 0; k < slices.entries; ++k) {
+    for (int64_t k = 0; k < slices.entries(); ++k) {
       const int64_t row = slices.IdOf(k);
       if (row < 0 || row >= slices.rows) continue;
       entries_.push_back(
