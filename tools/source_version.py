@@ -21,64 +21,54 @@ _ARCHIVED = "$Format:%H %D$"
 
 
 def _git(*arguments: str) -> str:
+    """Returns what git prints; nothing if it isn't there, or can't tell."""
     # The folder of an unpacked archive may be inside of another repository.
     if not (_ROOT / ".git").exists():
-        raise FileNotFoundError(".git")
-    return subprocess.check_output(
-        ["git", "-C", str(_ROOT), *arguments],
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ).strip()
-
-
-def _commit_and_tags() -> tuple[str, list[str]]:
-    """Returns the commit, or "unknown", and its tags."""
+        return ""
+    command = ["git", "-C", str(_ROOT), *arguments]
     try:
-        commit = _git("rev-parse", "HEAD")
+        result = subprocess.run(command, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return result.stdout.strip()
+
+
+def _commit_and_tags() -> tuple[str, Sequence[str]]:
+    """Returns the commit, or "unknown", and its tags."""
+    if commit := _git("rev-parse", "HEAD"):
         return commit, _git("tag", "--points-at", "HEAD").split()
-    except (OSError, subprocess.CalledProcessError):
-        # There is no git, or it refuses another user's folder.
-        commit, _, names = _ARCHIVED.partition(" ")
-    if commit.startswith("$"):
-        return "unknown", []
-    return commit, [x.removeprefix("tag: ") for x in names.split(", ")]
+    if _ARCHIVED.startswith("$"):
+        return "unknown", ()
+    commit, _, names = _ARCHIVED.partition(" ")
+    return commit, names.replace("tag: ", "").split(", ")
 
 
 def _count() -> int:
     """Counts the commits since the version was changed."""
-    try:
-        begin = _git("log", "-1", "--format=%H", "-G^__version__", "--", _FILE)
-        return int(_git("rev-list", "--count", f"{begin}..HEAD"))
-    except (OSError, subprocess.CalledProcessError):
-        return 0
-
-
-def _is_changed() -> bool:
-    try:
-        return bool(_git("status", "--porcelain"))
-    except (OSError, subprocess.CalledProcessError):
-        return False
+    begin = _git("log", "-1", "--format=%H", "-G^__version__", "--", _FILE)
+    return int(_git("rev-list", "--count", f"{begin}..HEAD") or 0)
 
 
 def _digest() -> str:
-    # pip would drop a number's leading zeros.
     digest = hashlib.sha256()
     for path in sorted((_ROOT / "tf_opt").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             digest.update(path.read_bytes())
+    # Of a number, pip would drop the zeros that it begins with.
     return "d" + digest.hexdigest()[:8]
 
 
 def commit() -> str:
     """Returns the commit; it ends with +changes if files differ from it."""
-    return _commit_and_tags()[0] + ("+changes" if _is_changed() else "")
+    changes = "+changes" if _git("status", "--porcelain") else ""
+    return _commit_and_tags()[0] + changes
 
 
 def version(local: Sequence[str] = ()) -> str:
     """Returns the version; `local` says how this build differs from others."""
     base = runpy.run_path(str(_ROOT / _FILE))["__version__"]
     commit, tags = _commit_and_tags()
-    is_changed = _is_changed()
+    is_changed = bool(_git("status", "--porcelain"))
     is_release = f"v{base}" in tags and not is_changed
     parts = [] if is_release else [f"g{commit[:8]}"]
     if commit == "unknown":
