@@ -27,8 +27,7 @@ version=$(.venv/bin/python -c 'import tensorflow; print(tensorflow.__version__)'
   --constraint <(grep -o '^[a-z][^\]*' requirements/constraints.txt) \
   --requirement requirements/test.txt --requirement requirements/demo.txt \
   "tensorflow[and-cuda]==$version"
-"$venv/bin/python" -m pip install --disable-pip-version-check --quiet \
-  --no-deps build/gpu/wheel/tf_opt-*.whl
+tools/install_wheel.sh build/gpu/wheel "$venv"
 
 # -I: the installed package, not the sources here.
 "$venv/bin/python" -I -m tf_opt
