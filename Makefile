@@ -54,7 +54,6 @@ test-rest: lint install
 	  "$$(grep -m 1 '^keras' requirements/older-keras.txt)"
 	PYTHONPATH=$(oldest_keras) $(bin)/pytest -m 'core and not slow' \
 	  $(PYTEST_ARGS)
-	@tools/setup.sh lock
 	@tests/pure_wheel.sh $(PYTEST_ARGS)
 	@echo '==> Testing the kernels for GPUs'
 	$(bazel) test --nobuild_tests_only //tests/...
@@ -75,6 +74,11 @@ test-newest: ## Tests what is newest of TensorFlow and Keras, pre-releases inclu
 .PHONY: test-aarch64
 test-aarch64: ## Tests the wheel for Linux on ARM, with QEMU
 	@tests/aarch64.sh $(PYTEST_ARGS)
+
+.PHONY: test-systems
+test-systems: ## Resolves what the pure wheel requires on each system, with uv
+	@tools/setup.sh lock build
+	@tests/pure_wheel.sh --resolve
 
 .PHONY: test-reproducible
 test-reproducible: ## Builds two clones of the commit, which must give one wheel
