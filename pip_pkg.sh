@@ -181,10 +181,10 @@ if [[ -z $aarch64 && (${minors[*]} == *"$newest" || $which == none) ]]; then
       --requirement "$temporary/staging/requires/tensorflow-cpu.txt"
     quietly "${pip[@]}" --no-index "$wheel[tensorflow-cpu]"
   else
+    quietly "${pip[@]}" --no-deps "$wheel"
     # Sees what .venv has, which must be all that the wheel requires.
     "$TF_OPT_PYTHON" -c 'import site; print(site.getsitepackages()[0])' \
       >"$(echo "$temporary"/venv/lib/python*/site-packages)/venv.pth"
-    quietly "${pip[@]}" --no-deps "$wheel"
     quietly "${pip[@]}" --no-index "tf_opt[tensorflow-cpu]==$version"
   fi
   # -I: nothing but what that environment sees can be imported.

@@ -102,6 +102,11 @@ def test_the_wheel_requires_what_it_has_libraries_for(
     found = stage["_tensorflow_requirement"](built_against, "2.18")
     assert found == tensorflow
     assert stage["_keras_requirement"](built_against, "3.12") == keras
+    built = [{"tensorflow": x, "cuda": "12.9"} for x in built_against]
+    minors = [f"2.{x}" for x in (18, 20, 21)]
+    parts = [f"tf2{x}" for x in range(18, 23) if f"2.{x}." in str(built)]
+    local = stage["_local"](built, minors)
+    assert local == [*(parts if len(parts) < 3 else []), "cu129"]
     with pytest.raises(SystemExit, match="2.30 and later"):
         stage["_tensorflow_requirement"](built_against, "2.30")
 

@@ -1,9 +1,9 @@
 """The version of what is built from this source tree.
 
 A commit with the tag v0.1.0 is version 0.1.0. Any other one is 0.1.0.devN+gSHA,
-after N commits since `__version__` was changed to 0.1.0. Two builds with
-different code in tf_opt/ never have the same version, so that pip replaces one
-by the other.
+after N commits since `__version__` was changed to 0.1.0. Two builds of
+different code never have the same version, so that pip replaces one by the
+other.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def _count() -> int:
 
 def _digest() -> str:
     digest = hashlib.sha256()
-    for path in sorted((_ROOT / "tf_opt").rglob("*")):
+    # What decides about the Python files and the library.
+    folders = (_ROOT / name for name in ("build_deps", "tf_opt", "tools"))
+    for path in sorted(x for folder in folders for x in folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             digest.update(path.read_bytes())
     # Of a number, pip would drop the zeros that it begins with.

@@ -123,9 +123,9 @@ def stage(staging: pathlib.Path, binaries: list[pathlib.Path]) -> str:
 
 def _local(built: list[dict], minors: list[str]) -> list[str]:
     """Says what a wheel lacks or has, for its version's local part."""
-    found = ["{}.{}".format(*_numbers(x["tensorflow"])) for x in built]
-    lacking = [] if not built or found == minors else found
-    result = [f"tf{minor.replace('.', '')}" for minor in lacking]
+    found = sorted(_numbers(library["tensorflow"]) for library in built)
+    has_all = not built or found == [_numbers(minor) for minor in minors]
+    result = [] if has_all else ["tf{}{}".format(*minor) for minor in found]
     if built and built[0]["cuda"]:
         result.append("cu" + built[0]["cuda"].replace(".", ""))
     return result
