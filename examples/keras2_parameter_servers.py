@@ -166,7 +166,7 @@ def train(data: standard_library.Data, epochs: int) -> Retrieval:
 
 def main() -> None:
     """Trains; prints a line per epoch, and the recall of the model."""
-    arguments = common.parse_arguments(__doc__.partition("\n")[0], epochs=4)
+    arguments = common.parse_arguments(__doc__.partition("\n")[0], epochs=2)
     if "TF_CONFIG" not in os.environ:
         sys.exit(run_cluster())
     if resolver().task_type != "chief":
