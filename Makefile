@@ -77,7 +77,7 @@ test-aarch64: ## Tests the wheel for Linux on ARM, with QEMU
 
 .PHONY: test-systems
 test-systems: ## Resolves what the pure wheel requires on each system, with uv
-	@tools/setup.sh lock build
+	@tools/setup.sh lock
 	@tests/pure_wheel.sh --resolve
 
 .PHONY: test-reproducible

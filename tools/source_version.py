@@ -8,6 +8,7 @@ other.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import pathlib
 import runpy
@@ -20,6 +21,7 @@ _FILE = "tf_opt/version.py"
 _ARCHIVED = "$Format:%H %D$"
 
 
+@functools.cache
 def _git(*arguments: str) -> str:
     """Returns what git prints; nothing if it isn't there, or can't tell."""
     # The folder of an unpacked archive may be inside of another repository.
