@@ -99,31 +99,36 @@ def test_files_that_are_named_exist(path: str) -> None:
 
 
 def test_architecture_lists_the_files_of_a_step() -> None:
-    optimizer, variable = tf_opt.Adam(), keras.Variable([1.0])
-    optimizer.build([variable])
+    variables = [keras.Variable([1.0]) for _ in range(20)]
+    optimizer, gradients = tf_opt.Adam(), [tf.ones(1)] * 20
+    # What is found once, such as an op's signature, belongs to no step.
+    optimizer.apply(gradients, variables)
     package = pathlib.Path(tf_opt.__file__).parent / "python"
-    found: set[str] = set()
+    found: list[str] = []
 
     def note(frame, event, _) -> None:
         path = pathlib.Path(frame.f_code.co_filename)
-        if event == "call" and path.is_relative_to(package):
+        is_named = not frame.f_code.co_name.startswith("<")
+        if event == "call" and is_named and path.is_relative_to(package):
             name = str(path.relative_to(package))
-            found.add(name.removeprefix("optimizers/"))
+            found.append(name.removeprefix("optimizers/"))
 
     # As `fit` does.
     @tf.function(autograph=False)
-    def step(gradient: tf.Tensor) -> None:
+    def step(gradients: list[tf.Tensor]) -> None:
         sys.setprofile(note)
         try:
-            optimizer.apply([gradient], [variable])
+            optimizer.apply(gradients, variables)
         finally:
             sys.setprofile(None)
 
-    step(tf.constant([1.0]))
+    step(gradients)
+    # More calls than a reader follows would be a reason to restructure it.
+    assert len(found) <= 220
     text = (ROOT / "ARCHITECTURE.md").read_text()
     section = text.split("### Its files")[1].split("\n## ")[0]
     listed = re.findall(r"`([\w/]+\.py)`", section.split("--- |")[-1])
-    assert sorted(listed) == sorted(found)
+    assert sorted(listed) == sorted(set(found))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda test: test.name)

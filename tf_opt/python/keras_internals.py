@@ -313,15 +313,12 @@ def name_scope_of(optimizer: Optimizer) -> AbstractContextManager:
     return keras.name_scope(optimizer.name, caller=optimizer)
 
 
-def to_update(
-    optimizer: Optimizer,
-    grads: Sequence[Any],
-    variables: Sequence[Variable],
+def overwrite_scales(
+    optimizer: Optimizer, grads: Sequence[Any], variables: Sequence[Variable]
 ) -> tuple[list[Any], list[Variable]]:
-    """Returns gradients and variables to update; there must be a gradient.
+    """Overwrites float8 scales with their gradients, and returns the others.
 
-    Leaves out variables without a gradient. Assigns the gradients of float8
-    scales, and leaves these out, too.
+    Leaves out variables without a gradient; at least one must have one.
     """
     if any(gradient is None for gradient in grads):
         grads, variables = _filter_empty_gradients(optimizer, grads, variables)

@@ -334,11 +334,6 @@ class RuleSpec:
     def _variants(self) -> dict[tuple[Slot, ...], RuleSpec]:
         return {}
 
-    @property
-    def stacks(self) -> bool:
-        """Whether it updates matrices of one shape together."""
-        return self.layout_of is not None
-
     @functools.cached_property
     def bind(self) -> Callable[..., Update]:
         """Function of numbers of any kind and of all modes, by name."""

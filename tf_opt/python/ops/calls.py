@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -17,6 +18,7 @@ from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.ops import library
 from tf_opt.python.tensorflow_internals import (
+    constant,
     has_op_callbacks,
     is_registered,
     signature_of,
@@ -47,6 +49,48 @@ BARE: Mapping[str, Any] = {
 _OF_SLICES: Mapping[str, Any] = {"since": (), "coasting": (), "lazy": False}
 # Inputs and attributes of all ops.
 _COMMON = {"variables", "weight_decay", *BARE, *_OF_SLICES}
+
+
+# ---- Calls. ----
+
+
+@functools.cache
+def _wrapper_of(op_name: str) -> Callable[..., Any]:
+    """Returns an op's generated wrapper; raises RuntimeError without it."""
+    ops = library.library().ops
+    if ops is None:
+        raise RuntimeError(library.explain_problem())
+    # TensorFlow has a rule for the wrapper's name. It also exports a function
+    # of the op's own name, which calls the wrapper.
+    name = getattr(ops, op_name.replace(">", "_")).__name__
+    return getattr(ops, name)
+
+
+@functools.lru_cache(maxsize=256)
+def _eager_scalar(value: float, dtype: str) -> tf.Tensor:
+    """Returns a number as a tensor, which is kept for some time."""
+    with tf.device("CPU"):
+        return constant(value, tf.as_dtype(dtype))
+
+
+def run_op(op_name: str, **arguments: Any) -> Any:
+    """Runs an op by name, outside of XLA's auto-clustering."""
+    op = _wrapper_of(op_name)
+    if tf.executing_eagerly():
+        for dtype, names in signature_of(op_name).scalars.items():
+            key = dtype.name  # Hashing the type itself takes longer.
+            for name in names:
+                if isinstance(arguments[name], (int, float)):
+                    arguments[name] = _eager_scalar(arguments[name], key)
+        return op(**arguments)
+    # Kernels for GPUs take these from the host's memory. As a GPU's constants
+    # each step would copy them back, and wait for the steps before.
+    for name in {"seed", "table_rows"} & arguments.keys():
+        with tf.device("CPU"):
+            arguments[name] = tf.convert_to_tensor(arguments[name], tf.int64)
+    # XLA can't compile it, so it must not be part of a cluster.
+    with tf.xla.experimental.jit_scope(compile_ops=False):
+        return op(**arguments)
 
 
 # ---- Inputs. ----
@@ -137,7 +181,7 @@ def merge_slices(
     else:
         # TensorFlow converts a list more slowly.
         table_rows = np.array(table_rows, np.int64)
-    merged = library.run_op(
+    merged = run_op(
         "TfOpt>MergeSlices",
         **_slices_as_inputs(slices, accumulated_rows, tables),
         table_rows=table_rows,
@@ -167,7 +211,7 @@ def measure_gradients(
     sorted, each once; in the other rows it is zero. Or it is empty: all rows.
     """
     return GradientMeasures(
-        *library.run_op(
+        *run_op(
             "TfOpt>MeasureGradients",
             gradients=list(gradients),
             rows=[tf.cast(x, tf.int64) for x in rows],
@@ -198,6 +242,12 @@ class ResourceApplyOp(NamedTuple):
         return ResourceApplyOp(self.name.replace("Apply", "SparseApply"))
 
     @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of all inputs and attributes, except lists of tensors."""
+        handles, scalars, modes = signature_of(self.name)
+        return (*handles, *itertools.chain(*scalars.values()), *modes)
+
+    @property
     def slots(self) -> tuple[str, ...]:
         """Names of the lists of slots, in the rule's order."""
         return _without_common(signature_of(self.name).handles)
@@ -214,7 +264,6 @@ class ResourceApplyOp(NamedTuple):
         return _without_common(signature_of(self.name).modes)
 
 
-@functools.cache
 def _without_common(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in _COMMON)
 
@@ -288,4 +337,4 @@ def resource_apply(
         inputs["clip_value"] = sys.float_info.max
     for name in signature.modes:
         inputs[name] = bool(given[name])
-    return library.run_op(op.name, **inputs)
+    return run_op(op.name, **inputs)

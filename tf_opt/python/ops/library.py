@@ -15,12 +15,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python.tensorflow_internals import (
-    CUSTOM_OPS,
-    constant,
-    missing,
-    signature_of,
-)
+from tf_opt.python.tensorflow_internals import CUSTOM_OPS, missing
 
 DISABLE_VARIABLE = "TF_OPT_DISABLE_CUSTOM_OPS"
 CPU_TARGET_VARIABLE = "TF_OPT_CPU_TARGET"
@@ -151,45 +146,6 @@ def functions() -> dict[str, Callable[..., Any]]:
         for name, function in (vars(ops) if ops else {}).items()
         if name.startswith(prefix) and not name.endswith("_eager_fallback")
     }
-
-
-@functools.cache
-def wrapper_of(op_name: str) -> Callable[..., Any]:
-    """Returns an op's generated wrapper; raises RuntimeError without it."""
-    ops = library().ops
-    if ops is None:
-        raise RuntimeError(explain_problem())
-    # TensorFlow has a rule for the wrapper's name. It also exports a function
-    # of the op's own name, which calls the wrapper.
-    name = getattr(ops, op_name.replace(">", "_")).__name__
-    return getattr(ops, name)
-
-
-@functools.lru_cache(maxsize=256)
-def _eager_scalar(value: float, dtype: str) -> tf.Tensor:
-    """Returns a number as a tensor, which is kept for some time."""
-    with tf.device("CPU"):
-        return constant(value, tf.as_dtype(dtype))
-
-
-def run_op(op_name: str, **arguments: Any) -> Any:
-    """Runs an op by name, outside of XLA's auto-clustering."""
-    op = wrapper_of(op_name)
-    if tf.executing_eagerly():
-        for dtype, names in signature_of(op_name).scalars.items():
-            key = dtype.name  # Hashing the type itself takes longer.
-            for name in names:
-                if isinstance(arguments[name], (int, float)):
-                    arguments[name] = _eager_scalar(arguments[name], key)
-        return op(**arguments)
-    # Kernels for GPUs take these from the host's memory. As a GPU's constants
-    # each step would copy them back, and wait for the steps before.
-    for name in {"seed", "table_rows"} & arguments.keys():
-        with tf.device("CPU"):
-            arguments[name] = tf.convert_to_tensor(arguments[name], tf.int64)
-    # XLA can't compile it, so it must not be part of a cluster.
-    with tf.xla.experimental.jit_scope(compile_ops=False):
-        return op(**arguments)
 
 
 def explain_problem() -> str:

@@ -21,7 +21,6 @@ from tf_opt.python.optimizers.state.optimizer_state import (
     OptimizerState,
     UnknownValueError,
 )
-from tf_opt.python.optimizers.step.context import update_count
 from tf_opt.python.optimizers.step.update_rule import Scalars, UpdateRule
 from tf_opt.python.optimizers.values import variables as access
 
@@ -165,7 +164,7 @@ class ASGD(FusedOptimizer):
     def _position(self) -> tf.Tensor:
         """Returns the position of the next step in `_batch_order`."""
         micro_steps = self.gradient_accumulation_steps
-        return update_count(self._state, micro_steps) % self.batch_num
+        return self._state.update_count(micro_steps) % self.batch_num
 
     def _check_built(self, what: str) -> None:
         if not self.built:

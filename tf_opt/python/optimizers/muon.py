@@ -269,28 +269,18 @@ _LEAST_RATIO = 2.0**-900
 class _MuonRule(UpdateRule):
     """Muon's rule, whose AdamW has another rate and decay."""
 
-    @property
-    def _decays_before(self) -> bool:
-        """Whether AdamW's decay shrinks variables, which no ratio scales."""
+    def decay_and_rate(
+        self, decay: Number | None
+    ) -> tuple[Number | None, Scalar | None]:
+        """Returns AdamW's own decay, which its rate doesn't scale, and rate."""
+        if self.spec.layout_of is not None:
+            return decay, None
         own = self.hyperparameters["adam_weight_decay"]
-        is_decoupled = self.hyperparameters["decoupled_weight_decay"]
-        return is_decoupled and not (own is None or is_known(own, 0))
-
-    def weight_decay(self, decay: Number | None) -> Number | None:
-        """Returns AdamW's own decay, which its rate doesn't scale."""
-        if self.spec.stacks:
-            return decay
-        own = self.hyperparameters["adam_weight_decay"]
-        ratio = self.learning_rate_factor()
-        if ratio is None or not self._decays_before:
-            return own
-        return arithmetic.float64(own) / arithmetic.float64(ratio)
-
-    def learning_rate_factor(self) -> Scalar | None:
-        """Returns the factor of AdamW's learning rate."""
         ratio = self.hyperparameters["adam_lr_ratio"]
-        if self.spec.stacks or is_known(ratio, 1):
-            return None
-        if not self._decays_before:
-            return ratio
-        return tf.maximum(arithmetic.float64(ratio), _LEAST_RATIO)
+        if is_known(ratio, 1):
+            return own, None
+        is_decoupled = self.hyperparameters["decoupled_weight_decay"]
+        if not is_decoupled or own is None or is_known(own, 0):
+            return own, ratio
+        ratio = tf.maximum(arithmetic.float64(ratio), _LEAST_RATIO)
+        return arithmetic.float64(own) / ratio, ratio

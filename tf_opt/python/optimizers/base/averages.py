@@ -24,7 +24,6 @@ from tf_opt.python.functional.arithmetic import Flag, Scalar
 from tf_opt.python.keras_internals import Optimizer, Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Weight
-from tf_opt.python.optimizers.step.context import update_count
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.tensorflow_internals import inside_xla
 
@@ -156,7 +155,7 @@ def begin(optimizer: Optimizer, state: OptimizerState) -> None:
 
     The variables may have been assigned since `build`.
     """
-    if update_count(state, optimizer.gradient_accumulation_steps) == 0:
+    if state.update_count(optimizer.gradient_accumulation_steps) == 0:
         start_averages(state)
 
 

@@ -27,7 +27,6 @@ from tf_opt.python.keras_internals import Optimizer, Variable, path_of
 from tf_opt.python.optimizers.state import storage, table_modes
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.state.placement import placement_of
-from tf_opt.python.optimizers.values import variables as access
 
 Variables = Sequence[keras.Variable]
 # Options that complex variables can't have.
@@ -38,10 +37,7 @@ class StateBuilder:
     """Adds variables to those of an optimizer, where its state is to live."""
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        spec: RuleSpec,
-        variables: Variables,
+        self, optimizer: Optimizer, spec: RuleSpec, variables: Variables
     ) -> None:
         """Takes an optimizer, its rule and the model variables; checks them."""
         self._optimizer = optimizer
@@ -49,12 +45,7 @@ class StateBuilder:
         self._full_spec = spec
         self.spec = self.needed_spec()
         self._check()
-        self._placement = placement_of(
-            optimizer.state_device,
-            optimizer.shard_state,
-            keras_internals.strategy_of(optimizer),
-            variables,
-        )
+        self._placement = placement_of(optimizer, variables)
 
     def needed_spec(self) -> RuleSpec:
         """Returns the rule with the slots that the options need now."""
@@ -164,7 +155,10 @@ class StateBuilder:
             variable, None if slot.exact else optimizer.state_dtype
         )
         # A traced step may create a variable, which has no value then.
-        starts = slot.starts_as_variable and access.has_value(variable)
+        starts = slot.starts_as_variable and tf.executing_eagerly()
+        starts = (
+            starts and keras_internals.tf_variable(variable).is_initialized()
+        )
 
         def first(shape: Sequence[int], dtype: Any) -> tf.Tensor:
             dtype = tf.dtypes.as_dtype(dtype)

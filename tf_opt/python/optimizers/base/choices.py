@@ -141,9 +141,7 @@ class Choices:
         )
 
     def resolve(
-        self,
-        optimizer: Optimizer,
-        variables: Sequence[Variable],
+        self, optimizer: Optimizer, variables: Sequence[Variable]
     ) -> Choices:
         """Returns the choices with values for an optimizer's variables.
 
@@ -170,7 +168,9 @@ class Choices:
             if option == "exclude_embeddings":
                 return [choice and "embedding" in x.lower() for x in paths]
             if option == "exclude_layers":
-                return [patterns.any_in(choice or (), x) for x in paths]
+                return [
+                    any(re.search(k, x) for k in choice or ()) for x in paths
+                ]
             if choice is None:
                 return None
             default = None if option == "matrix_axes" else 1.0

@@ -389,18 +389,18 @@ class FusedOptimizer(KerasStep, KerasOptimizer):
             access.check_strategy_of(self)
             replicas.check_have_copies(variables)
         if self._state.working_copies:
-            transfer.check_outside_of_xla(
-                shard_state=self.shard_state, state_device=self.state_device
-            )
+            transfer.check_outside_of_xla(self)
         with keras_internals.name_scope_of(self):
             context = context or self._context(**how)
             if self._state.since:
                 self._reads.warn_of_others(context, grads, variables)
             if context.skip_nonfinite:
                 validation.check_none_is_overwritten(variables)
-            grads, variables = keras_internals.to_update(self, grads, variables)
+            grads, variables = keras_internals.overwrite_scales(
+                self, grads, variables
+            )
             if not grads:
                 self._state.count(may_step)
                 return may_step
-            context = self._plans.of_step(context, grads, variables)
+            context.plan = self._plans.of_step(context, grads, variables)
             return Step(context, grads, variables, may_step).run()

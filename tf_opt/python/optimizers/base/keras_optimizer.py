@@ -13,11 +13,7 @@ import tensorflow as tf
 from tf_opt.python import keras_internals
 from tf_opt.python.dispatch import Implementation
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.keras_internals import (
-    LearningRate,
-    Variable,
-    path_of,
-)
+from tf_opt.python.keras_internals import LearningRate, Variable, path_of
 from tf_opt.python.optimizers.base import arguments, representation, saving
 from tf_opt.python.optimizers.base.building import StateBuilder
 from tf_opt.python.optimizers.base.choices import OPTIONS, Choices, Exclusions

@@ -17,12 +17,7 @@ from tf_opt.python.keras_internals import STEP_HOOKS, Variable
 from tf_opt.python.optimizers.base import averages
 from tf_opt.python.optimizers.base.arguments import is_off
 from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.frame import (
-    BucketStep,
-    Factors,
-    Frame,
-    factors_of,
-)
+from tf_opt.python.optimizers.step.context import Frame
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
@@ -89,8 +84,9 @@ class KerasStep:
         required = dict.fromkeys(_LACKS, False)
         if self._state.since:
             required["lazy_mode"] = False
-        forms = map(rule.of, rule.spec.forms)
-        if not all(is_off(x.weight_decay(self.weight_decay)) for x in forms):
+        decay = self.weight_decay
+        decays = [rule.of(x).decay_and_rate(decay)[0] for x in rule.spec.forms]
+        if not all(map(is_off, decays)):
             # Such decay would be part of `update_step`.
             required["decoupled_weight_decay"] = True
             if "decay_in_direction" in rule.spec.modes:
@@ -127,9 +123,7 @@ class KerasStep:
         )
 
     def _backend_apply_gradients(
-        self,
-        grads: Sequence[Gradient],
-        trainable_variables: Sequence[Variable],
+        self, grads: Sequence[Gradient], trainable_variables: Sequence[Variable]
     ) -> None:
         if self.gradient_accumulation_steps:
             # Those of 16-bit variables have sums in float32.
@@ -148,10 +142,7 @@ class KerasStep:
         averages.overwrite_variables(self._state, trainable_variables)
 
     def update_step(
-        self,
-        gradient: GradientLike,
-        variable: Variable,
-        learning_rate: Scalar,
+        self, gradient: GradientLike, variable: Variable, learning_rate: Scalar
     ) -> None:
         """Updates one variable by the rule, without weight decay.
 
@@ -177,21 +168,20 @@ class KerasStep:
                 )
         context = self._context()
         self._check_keras_has_options(context.rule)
-        gradient = gradients.as_gradient(gradient, variable)
+        (gradient,) = gradients.as_gradients([gradient], [variable])
         others = self._plans.in_use
-        context = self._plans.of_step(context, [gradient], [variable])
+        context.plan = self._plans.of_step(context, [gradient], [variable])
         self._plans.in_use |= others
         (bucket,), (updated,) = context.plan.buckets, context.plan.variables
-        runs_op = bucket.runs_op
+        runs_op = bucket.op is not None
         gradient = gradients.for_update(
             gradient, updated, variable, sparse=bucket.sparse, for_op=runs_op
         )
-        # Keras' step has applied the decay.
-        rates = factors_of(context, bucket).learning_rate
-        factors = Factors(learning_rate=rates, weight_decay=0.0)
         updates = access.as_number(self.iterations)
         scalars = context.rule.scalars(learning_rate, updates)
-        step = BucketStep(bucket, [gradient], Frame(), factors, scalars)
+        step = bucket.step(context, [gradient], Frame(), scalars)
+        # Keras' step has applied the decay.
+        step = step._replace(factors=step.factors._replace(weight_decay=0.0))
         with tf.control_dependencies(context.check_numbers()):
             if runs_op:
                 launch(context, step)

@@ -185,11 +185,11 @@ class OptimizerState:
             return self.averages
         return self.slots[self.spec.average]
 
-    def updated(self, variable: Variable) -> tf.Variable:
-        """Returns what a step updates for a variable, or for a copy of it."""
+    def updated(self, variables: Sequence[Variable]) -> tuple[tf.Variable, ...]:
+        """Returns what a step updates for variables, or for copies of them."""
         if not self.working_copies:
-            return tf_variable(variable)
-        return self.working_copies[self.index_of(variable)]
+            return tuple(map(tf_variable, variables))
+        return tuple(self.working_copies[self.index_of(x)] for x in variables)
 
     def on_device(self, index: int) -> AbstractContextManager:
         """Returns the context of the device on which the state lives."""
@@ -205,6 +205,11 @@ class OptimizerState:
     def waits(self, index: int) -> bool:
         """Returns whether rows of a variable may have missed steps."""
         return bool(self.since) and self.since[index] is not None
+
+    def update_count(self, micro_steps: int | None) -> int | tf.Tensor:
+        """Returns how many updates came before, of so many steps each."""
+        count = access.as_number(self.iterations)
+        return count // micro_steps if (micro_steps or 1) > 1 else count
 
     def weight_decays(
         self, weight_decay: Number | None, indices: Sequence[int]

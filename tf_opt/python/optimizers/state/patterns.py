@@ -94,11 +94,6 @@ def read_only(value: Any) -> Any:
     return _ReadOnlyList(value) if isinstance(value, list) else value
 
 
-def any_in(patterns: Iterable[str], path: str) -> bool:
-    """Returns whether any of the regular expressions is found in a path."""
-    return any(re.search(pattern, path) for pattern in patterns)
-
-
 def values_of(
     name: str,
     values: Mapping[str, Value],

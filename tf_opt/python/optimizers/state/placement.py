@@ -23,7 +23,12 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.functional.checks import require
-from tf_opt.python.keras_internals import path_of, tf_variable
+from tf_opt.python.keras_internals import (
+    Optimizer,
+    path_of,
+    strategy_of,
+    tf_variable,
+)
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.tensorflow_internals import plain_variables
 
@@ -135,14 +140,12 @@ def bytes_of(variable: tf.Variable) -> int:
 
 
 def placement_of(
-    state_device: str | None,
-    shard_state: bool,
-    strategy: _Strategy,
-    variables: Sequence[keras.Variable],
+    optimizer: Optimizer, variables: Sequence[keras.Variable]
 ) -> Placement:
     """Returns the placement that the options ask for, if it is possible."""
+    strategy, state_device = strategy_of(optimizer), optimizer.state_device
     name = type(strategy).__name__
-    if shard_state:
+    if optimizer.shard_state:
         if not isinstance(strategy, tf.distribute.MirroredStrategy):
             raise ValueError(
                 "`shard_state` needs a `tf.distribute.MirroredStrategy`, whose "

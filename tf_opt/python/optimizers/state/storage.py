@@ -126,7 +126,7 @@ class Weight:
         If `rows` isn't None, reads and writes only these rows.
         """
         if variable is None:
-            variable = state.updated(state.variables[index])
+            (variable,) = state.updated([state.variables[index]])
         self._variable = tf_variable(variable)
         self._master = state.masters[index] if state.masters else None
         self._index = index

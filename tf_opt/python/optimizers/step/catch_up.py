@@ -14,10 +14,9 @@ from tf_opt.python.functional.arithmetic import Flag, both
 from tf_opt.python.keras_internals import Variable, path_of, tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.table_modes import CATCH_UP
-from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import replicas, transfer
 from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.context import StepContext
+from tf_opt.python.optimizers.step.context import Frame, StepContext
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.plan import Bucket, planned
 from tf_opt.python.optimizers.values import validation
@@ -42,22 +41,23 @@ def catch_up(
         enabled = both(enabled, _has_decayed(state, variables))
         if enabled is False:
             return []
-    context = planned(context, variables, [True] * len(variables))
-    scalars = context.scalars()
+    plan = planned(context, variables, [True] * len(variables))
+    context = context.replace(plan=plan)
+    scalars, frame = context.scalars(), Frame(enabled=enabled, update=False)
     ops: list[tf.Operation] = []
     checks = context.check_numbers()
     for bucket in context.plan.buckets:
-        factors = frames.factors_of(context, bucket)
         own = None if rows is None else [rows[i] for i in bucket.positions]
-        frame = frames.Frame(enabled=enabled, update=False)
-        with bucket.on_device(state), tf.control_dependencies(checks):
-            if not bucket.runs_op:
-                step = frames.BucketStep(bucket, (), frame, factors, scalars)
+        bucket = bucket._replace(rows_only=rows is not None)
+        step = bucket.step(context, (), frame, scalars)
+        with (
+            state.on_device(bucket.indices[0]),
+            tf.control_dependencies(checks),
+        ):
+            if not bucket.op:
                 Composed(context).catch_up(step, own)
                 continue
-            grads = _no_slices(bucket)
-            bucket = bucket._replace(lazy=rows is not None)
-            step = frames.BucketStep(bucket, grads, frame, factors, scalars)
+            step = step._replace(grads=_no_slices(bucket))
             op = launch(context, step, own or ())
         if op is not None:
             ops.append(op)
@@ -150,7 +150,7 @@ def bring_up_to_date(
     if tables and state.working_copies:
         access.once_for_all_replicas(run)
     elif tables:
-        run()
+        catch_up(context, tables, rows)
 
 
 def _tables_and_rows(

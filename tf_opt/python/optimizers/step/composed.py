@@ -14,13 +14,8 @@ from tf_opt.python.functional.stochastic_rounding import AVERAGE, FIRST_SLOT
 from tf_opt.python.keras_internals import Variable, tf_variable
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step import rule_function
-from tf_opt.python.optimizers.step.context import StepContext, needs_bits
-from tf_opt.python.optimizers.step.frame import (
-    BucketStep,
-    Factors,
-    Frame,
-)
-from tf_opt.python.optimizers.step.plan import Bucket
+from tf_opt.python.optimizers.step.context import Frame, StepContext, needs_bits
+from tf_opt.python.optimizers.step.plan import Bucket, BucketStep, Factors
 from tf_opt.python.optimizers.step.update_rule import Scalars, UpdateRule
 from tf_opt.python.optimizers.step.waiting import WaitingTable
 from tf_opt.python.optimizers.values import gradients
@@ -32,18 +27,18 @@ from tf_opt.python.optimizers.values.gradients import Gradient
 _MOST_STACKED = 2**22
 
 
-class _Part(NamedTuple):
-    """The part of a variable that a step updates.
+class _Input(NamedTuple):
+    """The gradient that a rule takes, and the rows that it is of.
 
     Attributes:
         gradient: The gradient that the rule takes.
-        merged: The rows that `gradient` holds; None: it is of all rows.
+        rows: The rows that `gradient` holds; None: all rows.
         occurs: For each row of the variable, whether it is updated; None: the
             rows of `gradient` are.
     """
 
     gradient: tf.Tensor
-    merged: slices.MergedSlices | None = None
+    rows: tf.Tensor | None = None
     occurs: tf.Tensor | None = None
 
     def changes(self, variable: Variable, enabled: Flag) -> Flag:
@@ -52,18 +47,13 @@ class _Part(NamedTuple):
             return enabled
         return both(enabled, arithmetic.of_rows(self.occurs, variable))
 
-    @property
-    def rows(self) -> tf.Tensor | None:
-        """The rows that `gradient` holds; None: all rows."""
-        return None if self.merged is None else self.merged.rows
-
 
 class _Operand(NamedTuple):
     """What a step has read of a variable: its weight, gradient and slots."""
 
     index: int
     weight: Weight
-    part: _Part
+    given: _Input
     slots: Sequence[tf.Tensor]
 
 
@@ -95,56 +85,56 @@ class Composed:
 
     def update(self, step: BucketStep) -> None:
         """Updates a bucket's variables and slots."""
-        bucket, _, frame, factors, scalars = step
-        rule = self._context.rule.of(bucket.form)
+        bucket, rule, _, frame, factors, scalars = step
         bound = _bound(rule, scalars)
-        if rule.spec.stacks:
-            self._update_stacks(step, rule, bound)
+        if rule.spec.layout_of is not None:
+            self._update_stacks(step, bound)
             return
-        in_place = self._updates_in_place(step, rule, bound)
+        in_place = self._updates_in_place(step, bound)
         for i, (variable, index) in enumerate(
             zip(bucket.variables, bucket.indices, strict=True)
         ):
             own = factors.of(i)
-            part = self._part(step, i, own)
+            given = self._input(step, i, own)
             apply = _bound_by(own, rule, bound, scalars)
             waiting = None
             if self._state.waits(index):
-                waiting = self._waiting(step, i, rule)
+                waiting = self._waiting(step, i)
                 # None: the gradient is of all rows.
-                waiting.catch_up(part.rows, frame.enabled)
+                waiting.catch_up(given.rows, frame.enabled)
             if in_place:
-                apply.assign(
+                slots = map(tf_variable, self._state.slots_of(index))
+                apply(
                     tf_variable(variable),
-                    part.gradient,
-                    list(map(tf_variable, self._state.slots_of(index))),
+                    given.gradient,
+                    list(slots),
                     own.weight_decay,
                 )
                 continue
-            old = self._read(step, i, part, rule)
+            old = self._read(step, i, given)
             new = apply(
-                old.weight.value, part.gradient, old.slots, own.weight_decay
+                old.weight.value, given.gradient, old.slots, own.weight_decay
             )
-            self._store(step, old, new, rule)
+            self._store(step, old, new)
             if waiting is not None and bucket.sparse:
                 waiting.miss(own.weight_decay, frame.enabled)
-                waiting.mark(part.rows, part.occurs, frame.enabled)
+                waiting.mark(given.rows, given.occurs, frame.enabled)
 
     def _update_stacks(
-        self, step: BucketStep, rule: UpdateRule, bound: rule_function.Update
+        self, step: BucketStep, bound: rule_function.Apply
     ) -> None:
         """Updates a bucket's matrices; small ones of one shape are a stack."""
         for sides, members in self._stacks_of(step.bucket, step.factors):
             olds = []
             for i in members:
                 own = step.factors.of(i)
-                part = self._part(step, i, own)
-                olds.append(self._read(step, i, part, rule))
-            apply = _bound_by(own, rule, bound, step.scalars)
+                given = self._input(step, i, own)
+                olds.append(self._read(step, i, given))
+            apply = _bound_by(own, step.rule, bound, step.scalars)
             slots = zip(*(old.slots for old in olds), strict=True)
             new = apply(
                 _stack([old.weight.value for old in olds], sides),
-                _stack([old.part.gradient for old in olds], sides),
+                _stack([old.given.gradient for old in olds], sides),
                 [_stack(x, sides) for x in slots],
                 own.weight_decay,
             )
@@ -152,7 +142,7 @@ class Composed:
                 shape = old.weight.stored.shape
                 own_new = (x if len(olds) == 1 else x[k] for x in new)
                 values = [tf.reshape(x, shape) for x in own_new]
-                self._store(step, old, values, rule)
+                self._store(step, old, values)
 
     def _stacks_of(
         self, bucket: Bucket, factors: Factors
@@ -178,72 +168,65 @@ class Composed:
         self, step: BucketStep, rows: Sequence[tf.Tensor] | None
     ) -> None:
         """Lets rows of a bucket's tables catch up, or all if `rows` is None."""
-        rule = self._context.rule.of(step.bucket.form)
         enabled = step.frame.enabled
         for i in range(len(step.bucket.indices)):
-            waiting = self._waiting(step, i, rule)
+            waiting = self._waiting(step, i)
             if rows is None:
                 waiting.catch_up(None, enabled)
             else:
                 waiting.catch_up(rows[i], enabled)
                 waiting.mark(rows[i], None, enabled)
 
-    def _waiting(
-        self, step: BucketStep, i: int, rule: UpdateRule
-    ) -> WaitingTable:
+    def _waiting(self, step: BucketStep, i: int) -> WaitingTable:
         """Returns the bucket's i-th table."""
-        bucket, rate = step.bucket, step.factors.of(i).learning_rate
+        bucket, rule = step.bucket, step.rule
+        rate = step.factors.of(i).learning_rate
         update = rule.spec.bind(**rule.numbers(rule.scaled(rate, step.scalars)))
         table = (bucket.indices[i], bucket.variables[i])
         return WaitingTable(self._state, self._rounding, *table, update)
 
-    def _read(
-        self, step: BucketStep, i: int, part: _Part, rule: UpdateRule
-    ) -> _Operand:
+    def _read(self, step: BucketStep, i: int, given: _Input) -> _Operand:
         """Reads the bucket's i-th variable, or rows of it, and its slots.
 
         Of a stack it reads only the layer that the step needs.
         """
-        index, rows = step.bucket.indices[i], part.rows
+        index, rows = step.bucket.indices[i], given.rows
         weight = Weight(self._state, index, step.bucket.variables[i], rows)
-        slots = zip(self._state.slots_of(index), rule.spec.slots, strict=True)
         old_slots = [
             access.read_rows(slot, rows, step.scalars.get(x.layer_input))
-            for slot, x in slots
+            for slot, x in zip(
+                self._state.slots_of(index), step.rule.spec.slots, strict=True
+            )
         ]
-        return _Operand(index, weight, part, old_slots)
+        return _Operand(index, weight, given, old_slots)
 
     def _store(
-        self,
-        step: BucketStep,
-        old: _Operand,
-        new: Sequence[tf.Tensor],
-        rule: UpdateRule,
+        self, step: BucketStep, old: _Operand, new: Sequence[tf.Tensor]
     ) -> None:
         """Rounds and assigns the new values of one variable and its slots."""
-        index, weight, part, old_slots = old
+        index, weight, given, old_slots = old
         enabled = step.frame.enabled
         value, *slot_values = new
-        changes = part.changes(weight.stored, enabled)
+        changes = given.changes(weight.stored, enabled)
         weight.write(value, changes, self._rounding)
-        slots = self._state.slots_of(index)
+        slots, specs = self._state.slots_of(index), step.rule.spec.slots
         for k, (slot, spec, old_value, new_value) in enumerate(
-            zip(slots, rule.spec.slots, old_slots, slot_values, strict=True)
+            zip(slots, specs, old_slots, slot_values, strict=True)
         ):
             dtype, stream = old_value.dtype, FIRST_SLOT + k
             if spec.rounded_to_nearest:
                 rounded = tf.cast(new_value, dtype)
             else:
                 rounded = self._rounding(
-                    index, stream, new_value, dtype, part.rows
+                    index, stream, new_value, dtype, given.rows
                 )
-            changes = part.changes(old_value, enabled)
+            changes = given.changes(old_value, enabled)
             stored = choose(changes, rounded, old_value)
             layer = step.scalars.get(spec.layer_input)
-            access.write_rows(slot, part.rows, stored, layer)
+            access.write_rows(slot, given.rows, stored, layer)
 
     def _updates_in_place(
-        self, step: BucketStep, rule: UpdateRule, apply: rule_function.Update
+        self, step: BucketStep, apply: rule_function.Apply
     ) -> bool:
         """Returns whether the rule's function may read and write variables.
 
@@ -251,7 +234,7 @@ class Composed:
         """
         return (
             isinstance(apply, rule_function.KeptRule)
-            and not any(slot.layer_input for slot in rule.spec.slots)
+            and not any(slot.layer_input for slot in step.rule.spec.slots)
             and not step.bucket.sparse
             and step.frame.enabled is True
             and not self._state.masters
@@ -259,13 +242,13 @@ class Composed:
             and all(map(access.has_own_handle, step.bucket.variables))
         )
 
-    def _part(self, step: BucketStep, i: int, own: Factors) -> _Part:
+    def _input(self, step: BucketStep, i: int, own: Factors) -> _Input:
         """Returns the gradient of the bucket's i-th variable.
 
         Adds the accumulator, which becomes zero.
         """
         bucket, frame, gradient = step.bucket, step.frame, step.grads[i]
-        merged = occurs = accumulator = accumulated = None
+        rows = occurs = accumulator = accumulated = None
         if frame.accumulates:
             accumulator = self._state.accumulators[bucket.indices[i]]
             accumulated = tf.convert_to_tensor(accumulator)
@@ -273,8 +256,7 @@ class Composed:
                 occurs = occurring(gradient, bucket.variables[i], accumulated)
                 gradient = gradients.to_dense(gradient, bucket.variables[i])
         elif bucket.sparse:
-            merged = slices.merge(gradient.values, gradient.indices)
-            gradient = merged.sums
+            rows, gradient, _ = slices.merge(gradient.values, gradient.indices)
         total = step_frame.accumulate(
             accumulated, gradient, frame.gradient_scale
         )
@@ -286,7 +268,7 @@ class Composed:
         finished = step_frame.finish_gradient(
             total, own.gradient, frame.clip_value
         )
-        return _Part(finished, merged, occurs)
+        return _Input(finished, rows, occurs)
 
     # ---- Moving averages. ----
 
@@ -314,16 +296,13 @@ class Composed:
             weight.write(value, frame.enabled, self._rounding)
 
 
-def _bound(rule: UpdateRule, scalars: Scalars) -> rule_function.Update:
+def _bound(rule: UpdateRule, scalars: Scalars) -> rule_function.Apply:
     return rule_function.bind(rule.spec, rule.numbers(scalars))
 
 
 def _bound_by(
-    own: Factors,
-    rule: UpdateRule,
-    bound: rule_function.Update,
-    scalars: Scalars,
-) -> rule_function.Update:
+    own: Factors, rule: UpdateRule, bound: rule_function.Apply, scalars: Scalars
+) -> rule_function.Apply:
     """Returns the update with a variable's learning rate; often `bound`."""
     if arithmetic.is_known(own.learning_rate, 1):
         return bound
@@ -345,9 +324,7 @@ def rows_accumulated(accumulator: Variable) -> tf.Tensor:
 
 
 def occurring(
-    gradient: tf.IndexedSlices,
-    variable: Variable,
-    accumulator: Variable,
+    gradient: tf.IndexedSlices, variable: Variable, accumulator: Variable
 ) -> tf.Tensor:
     """Returns for each row whether it has a gradient, now or accumulated."""
     ones = tf.ones_like(gradient.indices, tf.int32)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 from typing import Any, get_args
 
 import keras
 import tensorflow as tf
 
-from tf_opt.python.functional.arithmetic import Flag, Scalar, equal, is_known
+from tf_opt.python.functional.arithmetic import (
+    Flag,
+    Scalar,
+    both,
+    choose,
+    equal,
+    is_known,
+)
 from tf_opt.python.keras_internals import Optimizer, Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Rounding
@@ -19,6 +27,36 @@ from tf_opt.python.optimizers.values.validation import EMA_MOMENTUM
 from tf_opt.python.tensorflow_internals import inside_xla
 
 
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """The scalars around the rule, the same for all variables of a step.
+
+    Attributes:
+        gradient_scale: The factor of the gradients.
+        accumulates: Whether accumulators are added to the gradients.
+        enabled: Whether the step does anything.
+        update: Whether it updates, or only accumulates.
+        clip_value: The largest magnitude of a gradient's element.
+        averages: Whether moving averages follow.
+        ema_momentum: The decay of these averages.
+        overwrite_with_average: Whether the variables become their averages.
+    """
+
+    gradient_scale: Scalar = 1.0
+    accumulates: bool = False
+    enabled: Flag = True
+    update: Flag = True
+    clip_value: Scalar = math.inf
+    averages: bool = False
+    ema_momentum: Scalar = 0.0
+    overwrite_with_average: Flag = False
+
+    @property
+    def commits(self) -> Flag:
+        """Whether variables are updated."""
+        return both(self.enabled, self.update)
+
+
 class StepContext:
     """Everything that the parts of a step read.
 
@@ -26,10 +64,10 @@ class StepContext:
     are when the step begins.
 
     Attributes:
+        optimizer: The optimizer, whose learning rate is read when it is needed.
         rule: The rule, in the form that updates each element by itself.
         state: The optimizer's state.
         plan: The step's `Plan`; None while there is none yet.
-        learning_rate: Returns the learning rate.
         clipnorm: The bound, > 0, or None, as for `clipvalue` and
             `global_clipnorm`. Infinity: the bound is a variable that doesn't
             clip at the moment.
@@ -57,10 +95,10 @@ class StepContext:
         `LossScaleOptimizer` has scaled; None: there is no such optimizer. With
         it, a step is skipped if a gradient isn't finite.
         """
+        self.optimizer = optimizer
         self.rule = rule
         self.state = state
         self.plan: Any = None
-        self.learning_rate = lambda: optimizer.learning_rate
         self.implementation = optimizer.implementation
         self.weight_decay = optimizer.weight_decay
         self.clipnorm = _clip_bound(optimizer.clipnorm)
@@ -140,10 +178,6 @@ class StepContext:
 
     # ---- Numbers. ----
 
-    def update_count(self) -> int | tf.Tensor:
-        """Returns how many updates came before this step."""
-        return update_count(self.state, self.micro_steps)
-
     def is_update(self) -> Flag:
         """Returns whether this micro-step is the last of an update."""
         if not self.accumulates:
@@ -153,8 +187,35 @@ class StepContext:
 
     def scalars(self) -> Scalars:
         """Returns the step's scalars."""
-        updates = self.update_count()
-        return self.rule.scalars(self.learning_rate(), updates)
+        updates = self.state.update_count(self.micro_steps)
+        return self.rule.scalars(self.optimizer.learning_rate, updates)
+
+    def frame(self, *, update: Flag = True, enabled: Flag) -> Frame:
+        """Returns the frame of a step; flags as in `Frame`."""
+        momentum: Scalar = 0.0
+        overwrite: Flag = False
+        if self.use_ema:
+            count = self.state.update_count(self.micro_steps)
+            momentum = access.as_number(self.ema_momentum)
+            # In the first step an average becomes the variable.
+            begins = self.begins_averages and equal(count, 0)
+            if not isinstance(self.ema_momentum, (int, float)):
+                # The op refuses a variable's wrong value.
+                begins = both(begins, EMA_MOMENTUM.range.has(momentum))
+            momentum = choose(begins, 0.0, momentum)
+            if self.ema_overwrite_frequency:
+                since = (count + 1) % self.ema_overwrite_frequency
+                overwrite = equal(since, 0)
+        return Frame(
+            gradient_scale=self.gradient_scale,
+            accumulates=self.accumulates,
+            enabled=enabled,
+            update=update,
+            clip_value=math.inf if self.clipvalue is None else self.clipvalue,
+            averages=self.use_ema,
+            ema_momentum=momentum,
+            overwrite_with_average=overwrite,
+        )
 
     def check_numbers(self) -> list[tf.Operation]:
         """Checks the numbers that no launch checks.
@@ -164,12 +225,12 @@ class StepContext:
         Returns:
             In a graph, the ops that check.
         """
-        if inside_xla():
-            return []
         numbers = self.rule.spec.beside_op
-        if not all(bucket.runs_op for bucket in self.plan.buckets):
+        if not all(bucket.op for bucket in self.plan.buckets):
             numbers = self.rule.spec.hyperparameters
             numbers += (EMA_MOMENTUM,) if self.use_ema else ()
+        if not numbers or inside_xla():
+            return []
         values = {
             **self.rule.hyperparameters,
             EMA_MOMENTUM.name: self.ema_momentum,
@@ -186,14 +247,6 @@ class StepContext:
                 text = f"`{number.name}` must be {number.range.text}, got"
                 checks.append(tf.debugging.Assert(is_right, [text, value]))
         return checks
-
-
-def update_count(
-    state: OptimizerState, micro_steps: int | None
-) -> int | tf.Tensor:
-    """Returns how many updates an optimizer has made."""
-    count = access.as_number(state.iterations)
-    return count // micro_steps if (micro_steps or 1) > 1 else count
 
 
 def needs_bits(options: StepContext | keras.optimizers.Optimizer) -> bool:

@@ -16,18 +16,10 @@ import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Flag, cond
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.ops import library
-from tf_opt.python.ops.calls import BARE, resource_apply
+from tf_opt.python.ops.calls import BARE, resource_apply, run_op
 from tf_opt.python.optimizers.step.composed import rows_accumulated
 from tf_opt.python.optimizers.step.context import StepContext, needs_bits
-from tf_opt.python.optimizers.step.frame import (
-    BucketStep,
-    Factors,
-    Frame,
-    factors_of,
-    frame_of,
-)
-from tf_opt.python.optimizers.step.plan import Bucket
+from tf_opt.python.optimizers.step.plan import BucketStep
 from tf_opt.python.optimizers.values import variables as access
 
 
@@ -41,44 +33,38 @@ def launch(
     The `accumulated_rows` of each table are updated as well. In a graph it
     returns the op.
     """
-    bucket, grads, frame, factors, scalars = step
-    rule = context.rule.of(bucket.form)
     return resource_apply(
-        rule.op,
-        grads,
+        step.bucket.op,
+        step.grads,
         accumulated_rows=accumulated_rows,
-        tables=bucket.names if bucket.sparse else (),
-        **{
-            **bucket.lists,
-            **rule.op_arguments,
-            **scalars,
-            "lazy": bucket.lazy,
-            **_around_rule(context, bucket, frame, factors),
-        },
+        tables=step.bucket.names,
+        **_arguments(context, step),
     )
 
 
-def _around_rule(
-    context: StepContext, bucket: Bucket, frame: Frame, factors: Factors
-) -> dict[str, Any]:
-    """Returns the arguments of an op for what it does around its rule."""
-    lists = bucket.lists
-    # The average of a variable that is updated twice moves once, afterwards.
-    averages = frame.averages and not context.plan.repeats
+def _arguments(context: StepContext, step: BucketStep) -> dict[str, Any]:
+    """Returns an op's arguments, besides gradients, by name."""
+    bucket, rule, _, frame, factors, scalars = step
     arguments = {
-        "accumulators": lists["accumulators"] if frame.accumulates else (),
-        "averages": lists["averages"] if averages else (),
-        "master_weights": lists["master_weights"],
+        **bucket.lists,
+        **rule.op_arguments,
+        **scalars,
+        "lazy": bucket.rows_only,
         "weight_decay": factors.weight_decay,
         "learning_rate_factors": factors.learning_rate,
         "gradient_factors": factors.gradient,
         "gradient_scale": frame.gradient_scale,
         "clip_value": frame.clip_value,
         "ema_momentum": frame.ema_momentum,
-        "overwrite_with_average": averages and frame.overwrite_with_average,
+        "overwrite_with_average": frame.overwrite_with_average,
         "enabled": frame.enabled,
         "update": frame.update,
     }
+    if not frame.accumulates:
+        arguments["accumulators"] = ()
+    # The average of a variable that is updated twice moves once, afterwards.
+    if not frame.averages or context.plan.repeats:
+        arguments |= {"averages": (), "overwrite_with_average": False}
     if needs_bits(context):
         arguments |= {
             "variable_numbers": np.array(bucket.indices, np.float64),
@@ -101,7 +87,7 @@ def accumulated_rows(
     seen: set[int] = set()
     for bucket in context.plan.buckets:
         rows = []
-        if bucket.lazy and bucket.runs_op and context.accumulates:
+        if bucket.rows_only and bucket.op and context.accumulates:
             for index in bucket.indices:
                 # If a table is updated twice, only its first update needs rows.
                 needed = index not in seen and update
@@ -124,9 +110,7 @@ def _rows_of(accumulator: Variable, needed: Flag) -> tf.Tensor:
 
 
 def run_quickly(
-    context: StepContext,
-    grads: Sequence[Any],
-    variables: Sequence[Variable],
+    context: StepContext, grads: Sequence[Any], variables: Sequence[Variable]
 ) -> bool:
     """Runs a whole step, if one launch does all of it.
 
@@ -138,9 +122,9 @@ def run_quickly(
     if not (
         len(grads) == len(variables)
         and not state.working_copies
+        and not state.since
         and len(plan.buckets) == 1
-        and plan.buckets[0].runs_op
-        and not plan.buckets[0].catches_up
+        and plan.buckets[0].op
         and not (context.measures or context.accumulates)
         # The averages of all variables move.
         and not (context.use_ema and len(plan.variables) < len(state.variables))
@@ -160,27 +144,19 @@ def run_quickly(
     ):
         return False
     (bucket,) = plan.buckets
-    own, lists = rule.of(bucket.form), bucket.lists
+    context.check_numbers()
     rate, updates = (
         access.read(x) if isinstance(x, keras.Variable) else x
-        for x in (context.learning_rate(), state.iterations)
+        for x in (context.optimizer.learning_rate, state.iterations)
     )
     scalars = rule.scalars(rate, updates)
-    numbers = {**own.op_arguments, **scalars}
-    beside = [x for x in rule.spec.beside_op if numbers[x.name] is not None]
-    if not all(x.range.has(numbers[x.name]) for x in beside):
-        return False
-    frame = frame_of(context, enabled=True)
-    factors = factors_of(context, bucket)
-    op = own.op
+    step = bucket.step(context, grads, context.frame(enabled=True), scalars)
+    arguments = {**BARE, **_arguments(context, step)}
     try:
-        library.run_op(
-            op.name,
-            variables=lists["variables"],
+        run_op(
+            bucket.op.name,
             gradients=grads,
-            **{name: lists[name] for name in op.slots},
-            **{name: numbers[name] for name in (*op.numbers, *op.modes)},
-            **{**BARE, **_around_rule(context, bucket, frame, factors)},
+            **{name: arguments[name] for name in bucket.op.arguments},
         )
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
         # The op refuses gradients to broadcast, for example, before it

@@ -51,8 +51,8 @@ def measure(
     norms, squares, finite = [], [], []
     for bucket, more_rows in zip(context.plan.buckets, rows, strict=True):
         own = [grads[i] for i in bucket.positions]
-        with bucket.on_device(context.state):
-            if not bucket.runs_op:
+        with context.state.on_device(bucket.indices[0]):
+            if not bucket.op:
                 measured = _composed(context, bucket, own, accumulates, enabled)
             elif bucket.sparse and accumulates:
                 measured = _rows_with_accumulators(
@@ -90,7 +90,7 @@ def _rows_with_accumulators(
 
     def measured() -> GradientMeasures:
         merged = bucket.merged(grads, more_rows)
-        if not bucket.lazy:
+        if not bucket.rows_only:
             return calls.measure_gradients(
                 [x.values for x in merged],
                 bucket.lists["accumulators"],

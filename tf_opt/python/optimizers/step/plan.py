@@ -8,13 +8,13 @@ from __future__ import annotations
 import collections
 import random
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_opt.python import dispatch
-from tf_opt.python.functional.rule_spec import ELEMENTWISE, MATRIX, Form
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.rule_spec import MATRIX, Form
 from tf_opt.python.keras_internals import Variable, path_of
 from tf_opt.python.ops.calls import (
     ResourceApplyOp,
@@ -24,10 +24,36 @@ from tf_opt.python.ops.calls import (
 from tf_opt.python.optimizers.state import placement
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.table_modes import CATCH_UP
-from tf_opt.python.optimizers.step.context import StepContext
+from tf_opt.python.optimizers.step.context import Frame, StepContext
+from tf_opt.python.optimizers.step.update_rule import Scalars, UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
+
+
+class Factors(NamedTuple):
+    """Numbers of single variables: one for all of them, or one for each."""
+
+    gradient: Any = 1.0
+    learning_rate: Any = 1.0
+    weight_decay: Any = 0.0
+
+    def of(self, i: int) -> Factors:
+        """Returns the numbers of the i-th variable."""
+        return Factors(
+            *(x[i] if len(getattr(x, "shape", ())) else x for x in self)
+        )
+
+
+class BucketStep(NamedTuple):
+    """One step of a bucket's variables."""
+
+    bucket: Bucket
+    rule: UpdateRule
+    grads: Sequence[Gradient]
+    frame: Frame
+    factors: Factors
+    scalars: Scalars
 
 
 class Bucket(NamedTuple):
@@ -37,15 +63,15 @@ class Bucket(NamedTuple):
         positions: Their positions among the step's variables.
         variables: The variables.
         indices: Their indices among the optimizer's variables.
-        names: Their names in error messages.
+        names: The tables' names in error messages; empty if `sparse` is false.
         sparse: Whether their gradients are `tf.IndexedSlices`.
-        lazy: Whether these are applied only to the rows that occur.
+        rows_only: Whether they update only the rows that occur.
         form: The form of the rule that updates them.
-        catches_up: Whether rows may have missed steps, with which they first
-            catch up.
+        op: The op that updates them, if their gradients are dense; other ops
+            then merge and measure these. None: the composed implementation
+            does all of it.
         lists: The op's lists of variables, slots, accumulators and so on, by
-            name; None if the composed implementation runs. The ops also
-            merge and measure gradients.
+            name.
     """
 
     positions: tuple[int, ...]
@@ -53,19 +79,29 @@ class Bucket(NamedTuple):
     indices: tuple[int, ...]
     names: tuple[str, ...]
     sparse: bool
-    lazy: bool
+    rows_only: bool
     form: Form
-    catches_up: bool
-    lists: Mapping[str, Sequence[Any]] | None
+    op: ResourceApplyOp | None
+    lists: Mapping[str, Sequence[Any]]
 
-    @property
-    def runs_op(self) -> bool:
-        """Whether the custom op updates these variables."""
-        return self.lists is not None
-
-    def on_device(self, state: OptimizerState) -> AbstractContextManager:
-        """Returns the context of the device on which its state lives."""
-        return state.on_device(self.indices[0])
+    def step(
+        self,
+        context: StepContext,
+        grads: Sequence[Gradient],
+        frame: Frame,
+        scalars: Scalars,
+        factor: Scalar = 1.0,
+    ) -> BucketStep:
+        """Returns a step with these gradients, which get a `factor`."""
+        state, rule = context.state, context.rule.of(self.form)
+        decay, rate = rule.decay_and_rate(context.weight_decay)
+        rates = state.learning_rate_factors(self.indices)
+        factors = Factors(
+            factor,
+            rates if rate is None else rates * rate,
+            state.weight_decays(decay, self.indices),
+        )
+        return BucketStep(self, rule, grads, frame, factors, scalars)
 
     def merged(
         self,
@@ -91,7 +127,7 @@ class _Shared(NamedTuple):
     occurrence: int
     dense: bool
     portion: int
-    lazy: bool | str
+    rows_only: bool | str
     form: Form
     dtype: tf.DType
     device: str
@@ -120,16 +156,12 @@ def may_stay_sparse(
     context: StepContext,
     grads: Sequence[Gradient],
     variables: Sequence[Variable],
-) -> list[bool] | None:
-    """Returns which gradients may be applied without making them dense.
-
-    Returns:
-        A bool for each gradient; None if no gradient may.
-    """
+) -> list[bool]:
+    """Returns which gradients may be applied without making them dense."""
     state = context.state
     # Replicas that accumulate sum dense gradients.
     sums_dense = context.accumulates_in_replicas
-    found = [
+    return [
         isinstance(gradient, tf.IndexedSlices)
         and (
             state.lazy_mode[state.index_of(variable)]
@@ -138,37 +170,37 @@ def may_stay_sparse(
         )
         for gradient, variable in zip(grads, variables, strict=True)
     ]
-    return found if any(found) else None
 
 
 def planned(
     context: StepContext,
     variables: Sequence[Variable],
-    are_sparse: Sequence[bool] | None,
+    are_sparse: Sequence[bool],
     *,
     groups: bool = False,
-) -> StepContext:
-    """Returns the context of a step with its plan.
+) -> Plan:
+    """Returns the plan of a step.
 
     `are_sparse` is the result of `may_stay_sparse`. With `groups`, a launch
     takes each of its lists as one group.
     """
-    state, names = context.state, tuple(map(path_of, variables))
-    updated = tuple(map(state.updated, variables))
+    state = context.state
+    updated = state.updated(variables)
     portions = [0] * len(updated)
     if state.working_copies:
         portions = placement.portions_of(updated)
-    planner = _Planner(context, updated)
+    planner = _Planner(context, variables, updated)
     occurrences: collections.Counter[int] = collections.Counter()
     parts: dict[_Shared, list[int]] = {}
     for i, variable in enumerate(updated):
-        may_stay = are_sparse is not None and are_sparse[i]
-        sparse, lazy = planner.treatment_of(variable, may_stay, names[i])
+        sparse = rows_only = False
+        if are_sparse[i]:
+            sparse, rows_only = planner.treatment_of(i)
         shared = _Shared(
             occurrences[id(variable)],
             not sparse,
             portions[i],
-            lazy,
+            rows_only,
             state.forms[state.index_of(variable)],
             variable.dtype,
             variable.device,
@@ -177,53 +209,54 @@ def planned(
         occurrences[id(variable)] += 1
     in_order = sorted(parts.items(), key=lambda part: part[0][:3])
     buckets = tuple(
-        planner.bucket(shared, positions, names, groups=groups)
+        planner.bucket(shared, positions, groups=groups)
         for shared, positions in in_order
     )
     sums: dict[tuple, list[int]] = {}
     for (*all_but_device, _), positions in in_order:
         sums.setdefault(tuple(all_but_device), []).extend(positions)
-    plan = Plan(
+    return Plan(
         updated,
         buckets,
         tuple(tuple(sorted(together)) for together in sums.values()),
         repeats=any(count > 1 for count in occurrences.values()),
         implementations=frozenset(
-            dispatch.CUSTOM_OP if bucket.runs_op else dispatch.COMPOSED
+            dispatch.CUSTOM_OP if bucket.op else dispatch.COMPOSED
             for bucket in buckets
         ),
     )
-    return context.replace(plan=plan)
 
 
 class _Planner:
     """Decides how variables are updated, for `planned`."""
 
     def __init__(
-        self, context: StepContext, variables: Sequence[tf.Variable]
+        self,
+        context: StepContext,
+        variables: Sequence[Variable],
+        updated: Sequence[tf.Variable],
     ) -> None:
-        forms = {ELEMENTWISE, *context.state.forms}
-        self._ops = {form: context.rule.of(form).op for form in forms}
-        self._implementation = context.implementation
+        self._context = context
         self._state = context.state
         self._variables = variables
-        self._only_rows_change = context.other_rows_stay
+        self._updated = updated
         self._composed = context.implementation == dispatch.COMPOSED or (
             # An op would write only the first copy of a variable.
-            not access.in_replica() and any(map(access.has_copies, variables))
+            not access.in_replica()
+            and any(
+                isinstance(x, tf.distribute.DistributedValues) for x in updated
+            )
         )
 
-    def treatment_of(
-        self, variable: tf.Variable, may_stay_sparse: bool, name: str
-    ) -> tuple[bool, bool | str]:
-        """Returns whether its gradient stays sparse, and whether it is lazy."""
-        if not may_stay_sparse:
-            return False, False
+    def treatment_of(self, i: int) -> tuple[bool, bool | str]:
+        """Returns whether a gradient stays sparse and updates only rows."""
+        variable = self._updated[i]
         index = self._state.index_of(variable)
-        if self._state.forms[index] == MATRIX:
+        form, lazy = self._state.forms[index], self._state.lazy_mode[index]
+        if form == MATRIX:
             return False, False
-        lazy = self._state.lazy_mode[index]
         if lazy == CATCH_UP and not self._state.waits(index):
+            name = path_of(self._variables[i])
             raise ValueError(
                 f"`lazy_mode={CATCH_UP!r}` is for Keras' embeddings, but "
                 f"`{name}` has a sparse gradient, too. Name all tables by "
@@ -231,36 +264,31 @@ class _Planner:
             )
         if lazy:
             return True, lazy
-        # Where no other row changes, composed steps are lazy, too.
-        if self._composed or self._only_rows_change:
-            return self._only_rows_change, self._only_rows_change
-        op, where = self._ops[self._state.forms[index]], variable.device
-        name = op and op.name
-        can_run = dispatch.obstacle_to(name, variable.dtype, where) is None
-        return can_run, False
+        # Where no other row changes, composed steps update only rows.
+        only_rows_change = self._context.other_rows_stay
+        if self._composed or only_rows_change:
+            return only_rows_change, only_rows_change
+        name = self._state.spec.forms[form].op_name
+        obstacle = dispatch.obstacle_to(name, variable.dtype, variable.device)
+        return obstacle is None, False
 
     def bucket(
-        self,
-        shared: _Shared,
-        positions: Sequence[int],
-        names: Sequence[str],
-        *,
-        groups: bool,
+        self, shared: _Shared, positions: Sequence[int], *, groups: bool
     ) -> Bucket:
         """Returns the bucket of the variables at these positions."""
-        state, op = self._state, self._ops[shared.form]
-        variables = tuple(self._variables[i] for i in positions)
-        indices = tuple(map(state.index_of, variables))
-        catches_up = any(map(state.waits, indices))
-        lists = None
+        context, lists = self._context, {}
+        variables = tuple(self._updated[i] for i in positions)
+        indices = tuple(map(self._state.index_of, variables))
+        names = () if shared.dense else [self._variables[i] for i in positions]
+        name = self._state.spec.forms[shared.form].op_name
+        op = None if name is None else ResourceApplyOp(name)
         name = op and (op if shared.dense else op.for_slices).name
-        if not self._composed and dispatch.runs_custom_op(
-            self._implementation, name, shared.dtype, shared.device
+        if self._composed or not dispatch.runs_custom_op(
+            context.implementation, name, shared.dtype, shared.device
         ):
-            lists = _lists(op, state, variables, indices)
-            if catches_up and not shared.dense:
-                lists["since"] = [state.since[i] for i in indices]
-                lists["coasting"] = [state.coasting[i] for i in indices]
+            op = None
+        else:
+            lists = _lists(op, self._state, variables, indices)
             if groups:
                 lists = {
                     name: [variable_group(x, shared.device)] if x else ()
@@ -270,11 +298,11 @@ class _Planner:
             positions=tuple(positions),
             variables=variables,
             indices=indices,
-            names=tuple(names[i] for i in positions),
+            names=tuple(map(path_of, names)),
             sparse=not shared.dense,
-            lazy=bool(shared.lazy),
+            rows_only=bool(shared.rows_only),
             form=shared.form,
-            catches_up=catches_up,
+            op=op,
             lists=lists,
         )
 
@@ -286,21 +314,20 @@ def _lists(
     indices: Sequence[int],
 ) -> dict[str, Sequence[Variable]]:
     """Returns the op's lists for these variables, by name."""
-    slots = zip(*map(state.slots_of, indices), strict=True)
-    names = [x.name for x in state.spec.forms[state.forms[indices[0]]].slots]
-    lists = dict.fromkeys(op.slots, ())
-    lists.update(zip(names, slots, strict=True))
-    lists["variables"] = variables
-    extras = {
+    slots = state.spec.forms[state.forms[indices[0]]].slots
+    lists = {
+        **{slot.name: state.built_slots[slot.name] for slot in slots},
         "accumulators": state.accumulators,
         "averages": state.averages,
         "master_weights": state.masters,
+        "since": state.since,
+        "coasting": state.coasting,
     }
-    for name, kept in extras.items():
+    for name, kept in lists.items():
         own = [kept[i] for i in indices] if kept else ()
         # Either all variables of one type have this state, or none has.
         lists[name] = () if any(x is None for x in own) else own
-    return lists
+    return {**dict.fromkeys(op.slots, ()), **lists, "variables": variables}
 
 
 class PlanKeeper:
@@ -339,29 +366,27 @@ class PlanKeeper:
         context: StepContext,
         grads: Sequence[Gradient],
         variables: Sequence[Variable],
-    ) -> StepContext:
-        """Returns a step's context with its plan, a kept one in eager mode."""
+    ) -> Plan:
+        """Returns the plan of a step, a kept one in eager mode."""
         rule, state = context.rule, context.state
         if state.since:
             rule.spec.check_coasts(rule.hyperparameters, context.weight_decay)
         are_sparse = may_stay_sparse(context, grads, variables)
         keeps = access.eager_without_strategy()
         mode: Hashable = context.implementation
-        if are_sparse is not None:
+        if any(are_sparse):
             rows_only = context.other_rows_stay
             mode = (mode, rows_only, state.lazy_mode, *are_sparse)
         plan = self.find(variables, mode) if keeps else None
-        if plan is not None:
-            context = context.replace(plan=plan)
-        else:
-            context = planned(context, variables, are_sparse, groups=keeps)
+        if plan is None:
+            plan = planned(context, variables, are_sparse, groups=keeps)
             if keeps:
                 # The list keeps the variables alive, so their ids stay unique.
                 key = (mode, *map(id, variables))
-                self._plans[key] = (list(variables), context.plan)
+                self._plans[key] = (list(variables), plan)
                 self._drop_some()
-        self.in_use = context.plan.implementations
-        return context
+        self.in_use = plan.implementations
+        return plan
 
     def _drop_some(self) -> None:
         """Drops plans at random until the limit allows the others.

@@ -29,11 +29,11 @@ from tf_opt.python.tensorflow_internals import (
 
 # Updates one variable. Takes the variable, its gradient, its slots and its
 # weight decay; returns the new values of the variable and the slots.
-Update = Callable[
+Apply = Callable[
     [tf.Tensor, tf.Tensor, Sequence[tf.Tensor], Scalar], Sequence[tf.Tensor]
 ]
 # Binds a step's scalars, by name, and returns the update of one variable.
-BindRule = Callable[..., Update]
+BindRule = Callable[..., Apply]
 
 
 # Calling a function could wait forever in a process forked from this one, which
@@ -41,7 +41,7 @@ BindRule = Callable[..., Update]
 _PROCESS = os.getpid()
 
 
-def bind(spec: RuleSpec, numbers: Mapping[str, Any]) -> Update:
+def bind(spec: RuleSpec, numbers: Mapping[str, Any]) -> Apply:
     """Returns the update of one step, as a `KeptRule` in eager steps."""
     may_call = (
         tf.executing_eagerly()
@@ -69,52 +69,36 @@ class KeptRule:
 
     def __call__(
         self,
-        variable: tf.Tensor,
+        variable: tf.Tensor | tf.Variable,
         gradient: tf.Tensor,
-        slots: Sequence[tf.Tensor],
+        slots: Sequence[tf.Tensor | tf.Variable],
         weight_decay: Scalar,
     ) -> Sequence[tf.Tensor]:
-        """Updates one variable's value; see `Update`."""
-        tensors = (gradient, variable, *slots)
-        call = self._function(tensors, weight_decay, in_place=False)
-        return call(self._vector(weight_decay), *tensors)
+        """Updates one variable; see `Apply`.
 
-    def assign(
-        self,
-        variable: tf.Variable,
-        gradient: tf.Tensor,
-        slots: Sequence[tf.Variable],
-        weight_decay: Scalar,
-    ) -> None:
-        """Updates one variable and its slots, each cast to its own type."""
-        variables = (variable, *slots)
-        operands = (gradient, *variables)
-        call = self._function(operands, weight_decay, in_place=True)
-        handles = [each.handle for each in variables]
-        call(self._vector(weight_decay), gradient, *handles)
-
-    def _function(
-        self,
-        operands: Sequence[tf.Tensor | tf.Variable],
-        weight_decay: Scalar,
-        *,
-        in_place: bool,
-    ) -> Callable[..., Sequence[tf.Tensor]]:
+        If `variable` and `slots` are variables, it assigns the new values, each
+        cast to the variable's type, and returns nothing.
+        """
+        operands = (gradient, variable, *slots)
+        in_place = isinstance(variable, tf.Variable)
         is_known = isinstance(weight_decay, (int, float))
-        modes, rank, shape = self._modes, None, operands[1].shape
+        modes, rank = self._modes, None
         if self._spec.layout_of is not None:
-            modes += (("layout", self._spec.layout_of(shape)),)
-            rank = len(shape)
-        return _function(
+            modes += (("layout", self._spec.layout_of(variable.shape)),)
+            rank = len(variable.shape)
+        call = _function(
             self._spec.bind,
             self._names,
             modes,
             not is_known or weight_decay != 0,
             tuple(operand.dtype for operand in operands),
             rank,
-            operands[1].device,
+            variable.device,
             in_place,
         )
+        if in_place:
+            operands = (gradient, *(x.handle for x in operands[1:]))
+        return call(self._vector(weight_decay), *operands)
 
     def _vector(self, weight_decay: Scalar) -> tf.Tensor:
         """Returns the step's numbers and the variable's weight decay."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -23,17 +24,16 @@ import tensorflow as tf
 from tf_opt.python.functional.arithmetic import Flag, both, choose, cond
 from tf_opt.python.keras_internals import Variable, is_overwritten_by_gradient
 from tf_opt.python.optimizers.state import storage
-from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import measuring, replicas, transfer
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.context import StepContext
-from tf_opt.python.optimizers.step.frame import BucketStep, Frame
+from tf_opt.python.optimizers.step.context import Frame, StepContext
 from tf_opt.python.optimizers.step.launch import accumulated_rows, launch
-from tf_opt.python.optimizers.step.plan import Bucket
+from tf_opt.python.optimizers.step.plan import Bucket, BucketStep
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
+from tf_opt.python.tensorflow_internals import inside_xla
 
 
 class Step:
@@ -105,9 +105,9 @@ class Step:
             # bucket are left to it, unless rows are moved before it runs. On a
             # GPU those of each bucket are, as the host would wait for a check.
             is_first = k == 0 or access.on_gpu(bucket.variables[0])
-            checks_itself = is_first and bucket.runs_op and bucket.sparse
+            checks_itself = is_first and bucket.op and bucket.sparse
             rows = not checks_itself or bool(state.working_copies)
-            for i in bucket.positions:
+            for i in () if inside_xla() else bucket.positions:
                 self._awaited += gradients.check_when_run(
                     grads[i], variables[i], rows=rows
                 )
@@ -124,7 +124,7 @@ class Step:
                     plan.variables[i],
                     variables[i],
                     sparse=bucket.sparse,
-                    for_op=bucket.runs_op and launches,
+                    for_op=launches and bucket.op is not None,
                 )
         return converted
 
@@ -165,7 +165,7 @@ class Step:
         lazy = [
             name
             for bucket in context.plan.buckets
-            if bucket.lazy
+            if bucket.rows_only
             for name in bucket.names
         ]
         if lazy:
@@ -195,7 +195,7 @@ class Step:
         is_update = both(enabled, context.is_update())
         replicas.when(is_update, self._update_with_shared_sums)
         if context.use_ema:
-            frame = frames.frame_of(context, enabled=enabled)
+            frame = context.frame(enabled=enabled)
             self._composed.average_others((), frame)
         return enabled
 
@@ -234,7 +234,7 @@ class Step:
             )
         if context.skip_nonfinite:
             enabled = both(enabled, measures.finite)
-        frame = frames.frame_of(context, update=update, enabled=enabled)
+        frame = context.frame(update=update, enabled=enabled)
         self._launch_and_commit(grads, rows, frame, measures)
         return enabled
 
@@ -242,10 +242,10 @@ class Step:
         """Sums repeated rows once for measuring and updating by the op."""
         result = list(grads)
         for bucket in self._context.plan.buckets:
-            if not (bucket.sparse and bucket.runs_op):
+            if not (bucket.sparse and bucket.op):
                 continue
             own = [grads[i] for i in bucket.positions]
-            with bucket.on_device(self._context.state):
+            with self._context.state.on_device(bucket.indices[0]):
                 slices = bucket.merged(own)
             for i, gradient in zip(bucket.positions, slices, strict=True):
                 result[i] = gradient
@@ -272,18 +272,15 @@ class Step:
             factor = 1.0 / context.micro_steps
             if measures is not None:
                 factor = factor * measuring.clipping(context, k, measures)
-            factors = frames.factors_of(context, bucket, factor)
-            if not bucket.runs_op:
-                composed.append(
-                    BucketStep(bucket, own, frame, factors, scalars)
-                )
+            step = bucket.step(context, own, frame, scalars, factor)
+            if not bucket.op:
+                composed.append(step)
                 continue
-            if bucket.catches_up and not bucket.sparse:
+            if state.since and not bucket.sparse:
                 self._catch_up(bucket, frame)
             # A wrong row of an earlier launch must stop the later ones.
-            with self._after_awaited(), bucket.on_device(state):
-                launched_frame = self._frame_of_launch(frame)
-                step = BucketStep(bucket, own, launched_frame, factors, scalars)
+            with self._after_awaited(), state.on_device(bucket.indices[0]):
+                step = step._replace(frame=self._frame_of_launch(frame))
                 op = launch(context, step, rows[k])
             if op is not None:
                 may_fail = bucket.sparse and not state.working_copies
@@ -308,19 +305,14 @@ class Step:
                 self._drop_other_sums(commits)
 
     def _catch_up(self, bucket: Bucket, frame: Frame) -> None:
-        """Lets all rows catch up, because a gradient is dense."""
-        state = self._context.state
-        tables = [
-            variable
-            for variable, index in zip(
-                bucket.variables, bucket.indices, strict=True
-            )
-            if state.waits(index)
-        ]
-        with self._after_awaited():
-            self._awaited += catch_up(
-                self._context, tables, enabled=frame.enabled
-            )
+        """Lets all rows of tables catch up whose gradients are dense."""
+        waits = map(self._context.state.waits, bucket.indices)
+        tables = list(itertools.compress(bucket.variables, waits))
+        if tables:
+            with self._after_awaited():
+                self._awaited += catch_up(
+                    self._context, tables, enabled=frame.enabled
+                )
 
     def _frame_of_launch(self, frame: Frame) -> Frame:
         """Lets an op refuse a step while averages are swapped in.
@@ -364,13 +356,13 @@ class Step:
 
         def update() -> None:
             for step in steps:
-                with step.bucket.on_device(self._context.state):
+                with self._context.state.on_device(step.bucket.indices[0]):
                     self._composed.update(step)
 
         def accumulate() -> None:
             scale, enabled = frame.gradient_scale, frame.enabled
-            for bucket, grads, *_ in steps:
-                with bucket.on_device(self._context.state):
+            for bucket, _, grads, *_ in steps:
+                with self._context.state.on_device(bucket.indices[0]):
                     self._composed.accumulate(bucket, grads, scale, enabled)
 
         cond(frame.update, update, accumulate)

@@ -24,7 +24,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import coasting
 from tf_opt.python.functional.arithmetic import Flag, cond
-from tf_opt.python.keras_internals import Variable, tf_variable
+from tf_opt.python.keras_internals import Optimizer, Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.composed import occurring
@@ -76,20 +76,17 @@ def _moved(gradient: Gradient, variable: tf.Variable) -> Gradient:
         return tf.identity(gradient)
 
 
-def check_outside_of_xla(
-    *, shard_state: bool, state_device: str | None
-) -> None:
+def check_outside_of_xla(optimizer: Optimizer) -> None:
     """Raises if XLA would compile a step of several devices."""
     if not inside_xla():
         return
-    option = "shard_state" if shard_state else "state_device"
-    received = shard_state or state_device
+    option = "shard_state" if optimizer.shard_state else "state_device"
     raise ValueError(
         f"`{option}` needs steps outside of XLA, which compiles for one "
         "device. Compile the model with `jit_compile=False`: on a machine with "
         "a GPU, Keras' default is True. In a custom loop, only compute "
         "gradients inside of `tf.function(jit_compile=True)`. Received: "
-        f"{option}={received!r}"
+        f"{option}={getattr(optimizer, option)!r}"
     )
 
 
@@ -139,20 +136,12 @@ def parts_of_rows(
     variables: Sequence[Variable],
     rows: Sequence[tf.Tensor] | None = None,
 ) -> Parts:
-    """Returns what is to move of these rows, or of whole variables.
-
-    That is nothing of variables that are updated where they are.
-    """
-    parts = []
-    for k, variable in enumerate(variables):
-        if state.updated(variable) is tf_variable(variable):
-            continue
-        index = state.index_of(variable)
-        if rows is None:
-            parts.append(_Part(index))
-        else:
-            parts.append(_Part(index, rows[k], _all_catch_up(state, index)))
-    return [parts]
+    """Returns what is to move of these rows, or of whole variables."""
+    indices = list(map(state.index_of, variables))
+    if rows is None:
+        return [list(map(_Part, indices))]
+    moves_all = [_all_catch_up(state, index) for index in indices]
+    return [list(map(_Part, indices, rows, moves_all))]
 
 
 @contextlib.contextmanager
@@ -191,7 +180,7 @@ def _part(
     """Returns what a step moves of the k-th variable of a bucket."""
     state, index = context.state, bucket.indices[k]
     # A constraint goes over the whole table.
-    if not bucket.lazy or state.variables[index].constraint is not None:
+    if not bucket.rows_only or state.variables[index].constraint is not None:
         return _Part(index)
     with state.on_device(index):
         if context.accumulates:

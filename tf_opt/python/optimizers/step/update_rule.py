@@ -14,7 +14,6 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar, choose
 from tf_opt.python.functional.rule_spec import ELEMENTWISE, Form, RuleSpec
 from tf_opt.python.keras_internals import Number, Variable
-from tf_opt.python.ops.calls import ResourceApplyOp
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.values import variables as access
@@ -49,12 +48,6 @@ class UpdateRule:
         return dataclasses.replace(self, spec=self.spec.forms[form])
 
     @property
-    def op(self) -> ResourceApplyOp | None:
-        """The custom op for dense gradients, if there is one."""
-        name = self.spec.op_name
-        return None if name is None else ResourceApplyOp(name)
-
-    @property
     def op_arguments(self) -> Mapping[str, Any]:
         """The hyperparameters by the op's names."""
         own, others = self.hyperparameters, self.spec.op_arguments
@@ -64,13 +57,14 @@ class UpdateRule:
 
     # ---- Numbers. ----
 
-    def weight_decay(self, decay: Number | None) -> Number | None:
-        """Returns the weight decay of this form, given the optimizer's."""
-        return decay
+    def decay_and_rate(
+        self, decay: Number | None
+    ) -> tuple[Number | None, Scalar | None]:
+        """Returns the weight decay of this form, given the optimizer's.
 
-    def learning_rate_factor(self) -> Scalar | None:
-        """Returns the factor of the learning rate for this form, if any."""
-        return None
+        And the factor of its learning rate, if any.
+        """
+        return decay, None
 
     def scalars(
         self, learning_rate: Scalar, updates: int | tf.Tensor

@@ -33,15 +33,15 @@ def as_gradients(
             "`grads` must have one gradient for each of the "
             f"{len(variables)} variables. Received: {len(grads)}"
         )
-    return list(map(as_gradient, grads, variables))
+    return [
+        gradient
+        if gradient is None or isinstance(gradient, tf.Tensor)
+        else _as_gradient(gradient, variable)
+        for gradient, variable in zip(grads, variables, strict=True)
+    ]
 
 
-def as_gradient(
-    gradient: GradientLike | None, variable: Variable
-) -> Gradient | None:
-    """Converts one gradient; see `as_gradients`."""
-    if gradient is None or isinstance(gradient, tf.Tensor):
-        return gradient
+def _as_gradient(gradient: GradientLike, variable: Variable) -> Gradient:
     try:
         if not isinstance(gradient, tf.IndexedSlices):
             return tf.convert_to_tensor(gradient)
@@ -242,7 +242,7 @@ def check_when_run(
 ) -> list[tf.Operation]:
     """Checks what isn't known of a gradient before the step runs.
 
-    The rows of slices are checked only if `rows` is true.
+    The rows of slices are checked only if `rows` is true. XLA can't check.
 
     Returns:
         The ops that check, in a graph.
@@ -252,8 +252,6 @@ def check_when_run(
         tf.errors.InvalidArgumentError: Eagerly, if a size or a row is wrong. In
             a graph, the ops raise it.
     """
-    if inside_xla():
-        return []
     checks: list[tuple[tf.Tensor, list[Any]]] = []
     if isinstance(gradient, tf.IndexedSlices):
         if rows:

@@ -64,8 +64,7 @@ def once_for_all_replicas(function: Callable[[], None]) -> None:
 
 
 def build_in_first_step(
-    optimizer: Optimizer,
-    variables: Sequence[Variable] | None,
+    optimizer: Optimizer, variables: Sequence[Variable] | None
 ) -> None:
     """Builds an optimizer that isn't built, once for all replicas."""
     if not optimizer.built:
@@ -151,13 +150,6 @@ def as_number(x: Any) -> Any:
     if isinstance(x, tf.Tensor) and x.dtype.is_integer:
         return x
     return arithmetic.float64(x)
-
-
-def has_value(variable: Variable) -> bool:
-    """Returns whether a variable is known to have been initialized."""
-    return tf.executing_eagerly() and bool(
-        tf_variable(variable).is_initialized()
-    )
 
 
 def value_of(variable: Variable) -> tf.Tensor:
