@@ -67,13 +67,17 @@ def averaged_sgd_update(
     mu = 1 / tf.maximum(step - 1 - t0, 1)
     copies = tf.equal(mu, 1)
 
-    def formula(s, p, g, ax):
-        p = p - s.eta * g
+    own = arithmetic.kept_part(eta, lambd)
+
+    def formula(s, p, g, ax, decay):
+        kept = own
+        if decay is not None:
+            kept = arithmetic.kept_part(learning_rate, decay) * own
+        p = tf.cast(kept, p.dtype) * p - s.eta * g
         # ax + 1 * (p - ax) would differ from p by a rounding error.
         return p, tf.where(copies, p, ax + s.mu * (p - ax))
 
-    kept = arithmetic.kept_part(eta, lambd)
-    return Formula(formula, {"eta": eta, "mu": mu}, kept=kept)
+    return Formula(formula, {"eta": eta, "mu": mu}, takes_decay=True)
 
 
 SPEC = rule_spec.RuleSpec(

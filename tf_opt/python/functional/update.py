@@ -22,7 +22,6 @@ class Formula:
             one type; returns the new variable and slots.
         scalars: What else the formula reads, by name, in float64. Of the number
             `x` it can also read `one_minus_x`.
-        kept: The factor by which the rule's own decay shrinks the variable.
         rounds_gradient_like_slot: The slot whose type gradients are rounded to,
             if any.
         missed: Returns what the step does to rows that miss it, given the names
@@ -34,7 +33,6 @@ class Formula:
 
     function: Callable[..., Sequence[tf.Tensor]]
     scalars: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
-    kept: Scalar = 1.0
     rounds_gradient_like_slot: int | None = None
     missed: Callable[[Sequence[str]], MissedStep] | None = None
     takes_decay: bool = False
@@ -98,7 +96,7 @@ class Update:
         like = self.formula.rounds_gradient_like_slot
         if like is not None:
             g = storage_rounding.as_held_by(g, slots[like].dtype.real_dtype)
-        if not (is_known(decoupled, 0) and is_known(self.formula.kept, 1)):
+        if not is_known(decoupled, 0):
             p = self._factor(self.kept_by, decoupled, dtype) * p
         own = self._once(dtype, lambda: _Scalars(self, dtype))
         results = self.formula.function(own, p, g, **named)
@@ -107,10 +105,8 @@ class Update:
     def kept_by(self, weight_decay: Scalar) -> Scalar:
         """Returns the factor that decoupled decay leaves of a variable."""
         if is_known(weight_decay, 0):
-            return self.formula.kept
-        learning_rate = self.numbers["learning_rate"]
-        kept = arithmetic.kept_part(learning_rate, weight_decay)
-        return kept * self.formula.kept
+            return 1.0
+        return arithmetic.kept_part(self.numbers["learning_rate"], weight_decay)
 
     def missed(self) -> MissedStep:
         """Returns what the step does to rows that miss it."""
