@@ -94,11 +94,7 @@ def plain_variables(device: str) -> Iterator[None]:
         return _ResourceVariable(**given)
 
     # A strategy's creators come before this one, the innermost.
-    with (
-        tf.init_scope(),
-        tf.device(device),
-        tf.variable_creator_scope(create),
-    ):
+    with tf.init_scope(), tf.device(device), tf.variable_creator_scope(create):
         yield
 
 

@@ -70,9 +70,7 @@ def torch_layouts(model: keras.Model) -> dict[str, Layout]:
     return layouts
 
 
-def _layouts_of(
-    layer: keras.Layer,
-) -> Iterator[tuple[keras.Variable, Layout]]:
+def _layouts_of(layer: keras.Layer) -> Iterator[tuple[keras.Variable, Layout]]:
     """Yields a layer's own variables of two or more axes, if it is known."""
     for variable in keras_internals.own_variables_of(layer):
         rank = len(variable.shape)

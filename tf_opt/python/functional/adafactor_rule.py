@@ -129,10 +129,7 @@ _MATRIX = dataclasses.replace(
     update=functools.partial(adafactor_update, is_matrix=True),
     slots=[
         rule_spec.Slot(
-            "r",
-            keras_list="_r",
-            exact=True,
-            shape_of=lambda shape: shape[:-1],
+            "r", keras_list="_r", exact=True, shape_of=lambda shape: shape[:-1]
         ),
         rule_spec.Slot(
             "c",

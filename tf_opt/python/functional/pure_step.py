@@ -13,10 +13,7 @@ from tf_opt.python.functional.arithmetic import is_known
 from tf_opt.python.functional.rule_spec import ROW_WISE, RuleSpec
 
 # Narrower types that a slot may have, by arithmetic type.
-_NARROWER = {
-    tf.float32: (tf.bfloat16,),
-    tf.float64: (tf.float32, tf.bfloat16),
-}
+_NARROWER = {tf.float32: (tf.bfloat16,), tf.float64: (tf.float32, tf.bfloat16)}
 
 
 def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:

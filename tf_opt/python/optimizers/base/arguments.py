@@ -178,10 +178,7 @@ def standard(checks: Mapping[str, Check], name: str, value: Any) -> Any:
 
 
 def check(
-    optimizer: Optimizer,
-    checks: Mapping[str, Check],
-    name: str,
-    value: Any,
+    optimizer: Optimizer, checks: Mapping[str, Check], name: str, value: Any
 ) -> None:
     """Raises a ValueError if an argument can't become this value."""
     if name not in checks:
@@ -220,10 +217,7 @@ def fixed(spec: RuleSpec, own: Sequence[str]) -> frozenset[str]:
 
 
 def check_fits_state(
-    optimizer: Optimizer,
-    state: OptimizerState,
-    name: str,
-    value: Any,
+    optimizer: Optimizer, state: OptimizerState, name: str, value: Any
 ) -> None:
     """Raises a ValueError if an optimizer's state needs another value.
 

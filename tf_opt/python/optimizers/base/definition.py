@@ -33,9 +33,7 @@ COUNTERPARTS: dict[type, tuple[type, dict[str, Any]]] = {}
 
 
 def optimizer(
-    spec: RuleSpec,
-    keras_class: type | None = None,
-    **keras_arguments: Any,
+    spec: RuleSpec, keras_class: type | None = None, **keras_arguments: Any
 ) -> Callable[[Optimizer], Optimizer]:
     """Returns a decorator that defines an optimizer.
 

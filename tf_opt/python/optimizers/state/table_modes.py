@@ -105,9 +105,7 @@ def check_none_is_lazy(lazy_mode: LazyMode, modes: Sequence[Mode]) -> None:
 
 
 def which_catch_up(
-    lazy_mode: LazyMode,
-    variables: Sequence[Variable],
-    modes: Sequence[Mode],
+    lazy_mode: LazyMode, variables: Sequence[Variable], modes: Sequence[Mode]
 ) -> list[bool]:
     """Returns which variables' rows catch up; raises if one's can't."""
     found = [
