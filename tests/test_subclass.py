@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import itertools
 from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
@@ -11,15 +12,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 from tf_opt.python.keras_internals import STEP_HOOKS
 
 from counterparts import COUNTERPARTS
-from registry import ALL
+from registry import ALL, quick_first, slow
 from small_model import assert_close
 from trajectory import RUNS
-
-# An older Keras' Muon is another one.
-MUON = [name for name in COUNTERPARTS if name == "Muon"]
 
 
 def slower_bias(cls: type) -> type:
@@ -59,36 +58,29 @@ def summed_gradients(cls: type) -> type:
     return Summed
 
 
-def train(optimizer, how: str) -> list[np.ndarray]:
+def train(optimizer, how: str, scope: Any = None) -> list[np.ndarray]:
+    """Returns all copies after some steps, and at the end of a `fit`."""
+    scope = scope or tf.distribute.get_strategy()
     variables = [
         keras.Variable([[1.0, 2.0], [3.0, 4.0]]),
         keras.Variable([1.0, -1.0]),
     ]
     optimizer.build(variables)
-    step = RUNS[how](
-        lambda: optimizer.apply([v * 0.5 + 1.0 for v in variables], variables)
-    )
+
+    def values() -> list[np.ndarray]:
+        copies = (scope.experimental_local_results(v.value) for v in variables)
+        return [copy.numpy() for each in copies for copy in each]
+
+    def step() -> None:
+        optimizer.apply([v * 0.5 + 1.0 for v in variables], variables)
+
+    run = RUNS.get(how, lambda step: tf.function(lambda: scope.run(step)))(step)
     for _ in range(3):
-        step()
+        run()
     assert int(optimizer._iterations.numpy()) == 3
-    return [variable.numpy() for variable in variables]
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("name", ["AdamW", "NAdam"])
-@pytest.mark.parametrize(
-    "override", [slower_bias, plain_descent, summed_gradients]
-)
-def test_an_overridden_update_step_is_used(name, override, how):
-    pair = COUNTERPARTS[name]
-    ours, theirs = pair.ours(), pair.keras()
-    results = []
-    for optimizer in (ours, theirs):
-        cls = override(type(optimizer))
-        results.append(train(cls.from_config(optimizer.get_config()), how))
-    assert_close(*results, rtol=2e-6)
-    # It does make a difference.
-    assert (results[0][1] != train(pair.ours(), how)[1]).all()
+    found = values()
+    optimizer.finalize_variable_values(variables)
+    return [*found, *values()]
 
 
 def same(cls: type) -> type:
@@ -172,6 +164,7 @@ def test_what_either_step_calls_is_known():
     outside = {"apply", "build", "add_variable", "variables"}
     outside |= {"add_variable_from_reference", "add_optimizer_variables"}
     outside |= {"_check_super_called", "_track_variable"}
+    outside |= {"finalize_variable_values"}
     known = {*STEP_HOOKS, *SHARED}
     assert called - outside <= known
     # `clipnorm` alone uses the first; Keras' Adam doesn't use the others.
@@ -225,36 +218,87 @@ def decays_matrices(cls: type) -> type:
     return Matrices
 
 
+def creates_ones(cls: type) -> type:
+    def add(self, variable, name=None, initializer="zeros"):
+        return cls.add_variable_from_reference(self, variable, name, "ones")
+
+    return type("Ones", (cls,), {"add_variable_from_reference": add})
+
+
+RULES = slower_bias, plain_descent, summed_gradients
+OVERRIDES = [
+    *itertools.product(("AdamW", "NAdam"), RULES),
+    # An older Keras' Muon is another one.
+    *(("Muon", slower_bias) for _ in {"Muon"} & COUNTERPARTS.keys()),
+    ("Adam", halved),
+    ("NAdam", counts_updates),
+    ("RMSprop", averages_from_zero),
+    ("AdamW", decays_matrices),
+    ("Lamb", same),
+    *((x, creates_ones) for x in ("Adam", "Adagrad", "RMSprop", "Ftrl")),
+]
+
+
 @pytest.mark.core
-@pytest.mark.parametrize("options", [{}, EVERYTHING], ids=["", "everything"])
 @pytest.mark.parametrize(
-    ("name", "override"),
-    [
-        ("Adam", halved),
-        ("NAdam", counts_updates),
-        ("RMSprop", averages_from_zero),
-        ("AdamW", decays_matrices),
-        ("Lamb", same),
-        *((x, slower_bias) for x in MUON),
-    ],
+    ("overridden", "options", "how"),
+    quick_first(
+        AllPairs(
+            [
+                OVERRIDES,
+                ["nothing", "everything"],
+                ["eager", "tf.function", "replicas"],
+            ],
+            # Keras clips and averages in replicas by itself.
+            filter_func=lambda x: (
+                x[2:] != ["replicas"]
+                or (x[0][1] is slower_bias and x[1] == "nothing")
+            ),
+        )
+    ),
+    ids=lambda x: x if isinstance(x, str) else f"{x[0]}-{x[1].__name__}",
 )
-def test_what_is_overridden_is_used_as_in_keras(name, override, options, how):
+def test_what_is_overridden_is_used_as_in_keras(
+    overridden, options, how, strategy
+):
+    name, override = overridden
+    scope = strategy if how == "replicas" else tf.distribute.get_strategy()
     results = []
     for make in COUNTERPARTS[name]:
-        made = make(weight_decay=0.1)
-        config = made.get_config() | options
-        optimizer = override(type(made)).from_config(config)
-        results.append(train(optimizer, how))
+        with scope.scope():
+            made = make(weight_decay=0.1)
+            config = made.get_config()
+            if options == "everything":
+                config |= EVERYTHING
+            optimizer = override(type(made)).from_config(config)
+            results.append(train(optimizer, how, scope))
+    if override in RULES and options == "nothing" and how != "replicas":
+        assert_close(*results, rtol=2e-6)
+        # It does make a difference.
+        assert (results[0][1] != train(make(weight_decay=0.1), how)[1]).all()
     assert_close(*results, rtol=1e-5, atol=1e-6)
 
 
-def test_a_method_put_in_an_instance_is_used():
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("_clip_gradients", lambda grads: [2 * x for x in grads]),
+        ("update_step", lambda grad, x, rate: x.assign(x - grad)),
+        (
+            "_overwrite_model_variables_with_average_value",
+            lambda variables: [x.assign(2 * x) for x in variables],
+        ),
+    ],
+)
+def test_a_method_put_in_an_instance_is_used(name, function):
     results = []
     for make in COUNTERPARTS["SGD"]:
-        optimizer = make(clipnorm=1.0)
-        optimizer._clip_gradients = lambda grads: [2 * x for x in grads]
+        optimizer = make(clipnorm=1.0, use_ema=True)
+        setattr(optimizer, name, function)
         results.append(train(optimizer, "eager"))
     assert_close(*results, rtol=1e-6)
+    plain = train(make(clipnorm=1.0, use_ema=True), "eager")
+    assert (results[0][-1] != plain[-1]).all()
 
 
 @pytest.mark.parametrize(
@@ -275,29 +319,24 @@ def test_a_method_put_in_an_instance_is_used():
     ],
 )
 def test_what_keras_lacks_is_refused_by_name(option, value, strategy):
-    scope = contextlib.nullcontext()
-    if option == "shard_state":
-        scope = strategy.scope()
-    with scope:
-        check_is_refused(option, value)
-
-
-def check_is_refused(option: str, value: Any) -> None:
     cls = tf_opt.Lamb if option == "decay_in_direction" else tf_opt.Adam
-    variable = keras.Variable([[1.0, 2.0]])
     arguments = {option: value}
     if "deca" in option:
         arguments["weight_decay"] = 0.1
+    is_shared = option == "shard_state"
+    scope = strategy.scope if is_shared else contextlib.nullcontext
     refusal = pytest.raises(ValueError, match=f"`{option}` must be .*Received")
-    for override in plain_descent, halved:
-        optimizer = override(cls)(0.1, **arguments)
+    with scope():
+        variable = keras.Variable([[1.0, 2.0]])
+        for override in plain_descent, halved:
+            optimizer = override(cls)(0.1, **arguments)
+            optimizer.build([variable])
+            with refusal:
+                optimizer.apply([tf.ones((1, 2))], [variable])
+        optimizer = cls(0.1, **arguments)
         optimizer.build([variable])
         with refusal:
-            optimizer.apply([tf.ones((1, 2))], [variable])
-    optimizer = cls(0.1, **arguments)
-    optimizer.build([variable])
-    with refusal:
-        optimizer.update_step(tf.ones((1, 2)), variable, 0.1)
+            optimizer.update_step(tf.ones((1, 2)), variable, 0.1)
     assert variable.numpy().tolist() == [[1.0, 2.0]]
 
 
@@ -312,35 +351,6 @@ def test_the_rule_refuses_an_own_way_to_write():
     assert variable.numpy() == [1.0]
     plain_descent(Mine)(0.1).apply([tf.ones(1)], [variable])
     np.testing.assert_allclose(variable, [0.8])
-
-
-def step_in_replicas(strategy, optimizer) -> None:
-    gradients = [tf.constant([[0.5, -0.5], [2.0, 1.0]]), tf.ones(2)]
-    step = tf.function(strategy.run)
-    for _ in range(2):
-        step(lambda: optimizer.apply(gradients))
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("name", ["AdamW", "NAdam", *MUON])
-def test_a_subclass_trains_in_replicas(name, strategy):
-    results = []
-    for make in COUNTERPARTS[name]:
-        with strategy.scope():
-            variables = [
-                keras.Variable(x)
-                for x in ([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
-            ]
-            made = make(weight_decay=0.1)
-            cls = slower_bias(type(made))
-            optimizer = cls.from_config(made.get_config())
-            optimizer.build(variables)
-        step_in_replicas(strategy, optimizer)
-        copies = [
-            strategy.experimental_local_results(x.value) for x in variables
-        ]
-        results.append([copy.numpy() for both in copies for copy in both])
-    assert_close(*results, rtol=1e-5, atol=1e-6)
 
 
 def test_wide_sums_of_16_bit_gradients():
@@ -363,45 +373,6 @@ def test_narrow_variables_take_their_wide_averages():
     assert results[0] == results[1]
 
 
-def test_what_overwrites_with_averages_is_used_at_the_end_of_fit():
-    results = []
-    for make in COUNTERPARTS["SGD"]:
-        optimizer = make(use_ema=True)
-        optimizer._overwrite_model_variables_with_average_value = (
-            lambda variables: [x.assign(2 * x) for x in variables]
-        )
-        variable = keras.Variable([1.0, 2.0])
-        optimizer.apply([tf.ones(2)], [variable])
-        optimizer.finalize_variable_values([variable])
-        results.append(variable.numpy())
-    assert_close(*results, rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["Adam", "Adagrad", "RMSprop", "Ftrl"])
-def test_what_creates_slots_is_used(name):
-    def override(cls: type) -> type:
-        def add(self, variable, name=None, initializer="zeros"):
-            return cls.add_variable_from_reference(self, variable, name, "ones")
-
-        return type("Ones", (cls,), {"add_variable_from_reference": add})
-
-    results = []
-    for make in COUNTERPARTS[name]:
-        made = make()
-        cls = override(type(made))
-        results.append(train(cls.from_config(made.get_config()), "eager"))
-    assert_close(*results, rtol=1e-5)
-
-
-def test_a_function_put_in_its_place_is_used():
-    variable, seen = keras.Variable([1.0]), []
-    optimizer = tf_opt.Adam(0.1)
-    optimizer.update_step = lambda *arguments: seen.append(arguments)
-    optimizer.apply([tf.ones(1)], [variable])
-    assert len(seen) == 1
-    assert variable.numpy() == [1.0]
-
-
 def test_an_overridden_apply_is_used_inside_of_a_loss_scale():
     class Halved(tf_opt.SGD):
         def apply(self, grads, trainable_variables=None):
@@ -414,9 +385,7 @@ def test_an_overridden_apply_is_used_inside_of_a_loss_scale():
 
 
 @pytest.mark.core
-@pytest.mark.parametrize(
-    "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("jit_compile", [False, slow(True)])
 def test_an_overridden_update_step_accumulates_rows_of_two_tables(jit_compile):
     def train(cls: type) -> list[np.ndarray]:
         tables = [keras.Variable(np.ones((4, 2), "float32")) for _ in range(2)]
