@@ -23,7 +23,6 @@ from small_model import (
     multi,
     state,
 )
-from test_callbacks import Spy
 from trajectory import RUNS
 
 # Each kind of average. What optimizer Keras' is of, it doesn't know.
@@ -31,6 +30,13 @@ MAKES = {
     "Adam": lambda: tf_opt.Adam(0.1, use_ema=True, ema_momentum=0.5),
     "ASGD": lambda: tf_opt.ASGD(0.1, batch_num=2, use_ema=True),
     "AveragedSGD": lambda: tf_opt.AveragedSGD(0.1, t0=1),
+}
+FIRST = ".*first/.*"
+WRAPPED = {
+    "ours": lambda: tf_opt.LossScaleOptimizer(MAKES["AveragedSGD"]()),
+    "two of Keras'": lambda: keras.optimizers.LossScaleOptimizer(
+        multi(MAKES["Adam"](), {FIRST: MAKES["AveragedSGD"]()})
+    ),
 }
 
 
@@ -57,29 +63,40 @@ def averages_of(model: keras.Model) -> list[np.ndarray]:
         ("ASGD", "weights.h5"),
         ("AveragedSGD", "checkpoint"),
         ("AveragedSGD", "keras"),
+        ("ours", "keras"),
+        ("two of Keras'", "keras"),
     ],
 )
 def test_what_was_saved_with_the_average_in_place_says_so(name, kind, tmp_path):
-    model = trained(MAKES[name]())
-    weights, averages = model.get_weights(), averages_of(model)
-    model.optimizer.swap_in_average()
-    restored = loaded(model, compiled(MAKES[name]()), kind, tmp_path)
+    make = (MAKES | WRAPPED)[name]
+    model = trained(make())
+    before = state(model)
+    expected = averages_of(model) if name in MAKES else []
+    for part in unwrapped(model.optimizer):
+        part.swap_in_average()
+    averages = model.get_weights()
+    if expected:
+        assert_same(averages, expected)
+    restored = loaded(model, compiled(make()), kind, tmp_path)
     restored.run_eagerly = True
     for each in model, restored:
         assert_same(each.get_weights(), averages)
-        before = state(each)
-        assert each.optimizer.average_is_swapped_in
-        use_ema = each.optimizer.use_ema
-        for is_on in (use_ema, False):
-            each.optimizer.use_ema = is_on
+        parts, meanwhile = unwrapped(each.optimizer), state(each)
+        assert all(part.average_is_swapped_in for part in parts)
+        uses = [part.use_ema for part in parts]
+        for is_on in (True, False):
+            for part, use_ema in zip(parts, uses, strict=True):
+                part.use_ema = is_on and use_ema
             with pytest.raises(RuntimeError, match="swap_out_average"):
                 step(each)
-        assert_same(state(each), before)
+        assert_same(state(each), meanwhile)
         # Also while they are off.
-        each.optimizer.swap_out_average()
-        assert_same(each.get_weights(), weights)
+        for part in parts:
+            part.swap_out_average()
+        assert_same(state(each), before)
         step(each)
-        each.optimizer.use_ema = use_ema
+        for part, use_ema in zip(parts, uses, strict=True):
+            part.use_ema = use_ema
     assert_same(state(restored), state(model))
 
 
@@ -163,12 +180,7 @@ def test_counts_and_rates_are_right_while_the_average_is_in_place():
 @pytest.mark.core
 @pytest.mark.parametrize(
     ("name", "how", "implementation", "scaled"),
-    pairwise(
-        zip(MAKES),
-        RUNS,
-        ["auto", "composed"],
-        [False, True],
-    ),
+    pairwise(zip(MAKES), RUNS, ["auto", "composed"], [False, True]),
 )
 def test_a_step_meanwhile_neither_writes_nor_counts(
     name, how, implementation, scaled
@@ -292,56 +304,9 @@ def test_an_average_that_is_not_a_number_gives_the_weights_back():
     assert_same(state(model), before)
 
 
-# ---- In Keras' wrappers. ----
-
-
-FIRST = ".*first/.*"
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: tf_opt.LossScaleOptimizer(MAKES["AveragedSGD"]()),
-        lambda: keras.optimizers.LossScaleOptimizer(
-            multi(MAKES["Adam"](), {FIRST: MAKES["AveragedSGD"]()})
-        ),
-    ],
-    ids=["ours", "two of Keras'"],
-)
-def test_the_callback_and_files_know_what_is_inside(make, tmp_path):
-    plain, model = compiled(make()), compiled(make())
-    swap, spy = tf_opt.callbacks.SwapAveragedWeights(), Spy()
-    saves = keras.callbacks.LambdaCallback(
-        on_test_begin=lambda _: model.save(tmp_path / "x.keras")
-    )
-    for part in unwrapped(plain.optimizer):
-        part.finalize_variable_values = lambda _: None
-    plain.fit(X, Y, **FIT)
-    model.fit(X, Y, validation_data=(X, Y), callbacks=[swap, spy, saves], **FIT)
-    parts = unwrapped(model.optimizer)
-    assert_same(spy.in_test[0], model.get_weights())
-    loaded = keras.models.load_model(tmp_path / "x.keras")
-    loaded.run_eagerly = True
-    assert all(
-        part.average_is_swapped_in for part in unwrapped(loaded.optimizer)
-    )
-    for part in (*parts, *unwrapped(loaded.optimizer)):
-        part.swap_out_average()
-    for each in model, loaded:
-        assert_same(state(each), state(plain))
-
-
 BEST = {
-    "Adam": MAKES["Adam"],
-    "AveragedSGD": MAKES["AveragedSGD"],
+    **(MAKES | WRAPPED),
     "ScheduleFreeAdamW": lambda: tf_opt.ScheduleFreeAdamW(0.1),
-    "ours": lambda: tf_opt.LossScaleOptimizer(
-        tf_opt.ScheduleFreeAdamW(0.1), initial_scale=4.0
-    ),
-    "two of Keras'": lambda: keras.optimizers.LossScaleOptimizer(
-        multi(tf_opt.ScheduleFreeAdamW(0.1), {FIRST: MAKES["AveragedSGD"]()}),
-        initial_scale=4.0,
-    ),
 }
 
 
