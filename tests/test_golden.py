@@ -1,7 +1,5 @@
 """The numbers are PyTorch's, and Paddle's as golden/ has recorded them."""
 
-import pathlib
-
 import keras
 import numpy as np
 import pytest
@@ -9,8 +7,8 @@ import tensorflow as tf
 import tf_opt
 from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
 
-import paddle_cases as cases
 import trajectory
+from golden import make_paddle as cases
 from registry import OPTIMIZERS, slow
 from torch_trajectory import (
     LEARNING_RATE,
@@ -20,8 +18,6 @@ from torch_trajectory import (
     in_torch,
     initial_value,
 )
-
-GOLDEN = pathlib.Path(__file__).parent / "golden"
 
 # Relative, for each element of variable and slots, over 200 steps. Both sides
 # round every step: half a unit in the last place each, 6e-8 and 1e-16, in
@@ -88,7 +84,7 @@ def test_equals_recorded_paddle(name, dtype, implementation):
         decoupled_weight_decay=False,
         **case.arguments,
     )
-    with np.load(GOLDEN / "paddle.npz") as golden:
+    with np.load(cases.GOLDEN) as golden:
         expected = golden[f"{name}/{dtype}"]
     assert len(expected) == cases.STEPS
     for step, value in enumerate(expected, start=1):
