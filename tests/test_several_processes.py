@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from processes import job, parameter_server, steps, training
+from small_model import checkpoint_of
 
 pytestmark = pytest.mark.slow
 
@@ -105,9 +106,8 @@ def test_fit_of_keras_2_equals_its_own_optimizer(strategy, tasks, tmp_path):
     results = []
     for name in names:
         for library in (tf_keras, keras2.tfo):
-            model = keras2.train(keras2.make(library))
-            parts = {"model": model, "optimizer": model.optimizer}
-            status = tf.train.Checkpoint(**parts).read(str(tmp_path / name))
+            model = keras2.train(library)
+            status = checkpoint_of(model).read(str(tmp_path / name))
             status.assert_consumed()
             results.append([x.numpy() for x in model.optimizer.variables])
     for result in results[1:]:

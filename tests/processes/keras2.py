@@ -10,48 +10,42 @@ import tf_keras
 import tf_opt.keras2 as tfo
 
 from processes.parameter_server import SHARDED, Resolver, partition, run_task
+from small_model import checkpoint_of
 
-OPTIONS = {"use_ema": True, "weight_decay": 0.01}
+OPTIONS = {"epsilon": 1e-7, "use_ema": True, "weight_decay": 0.01}
 
 
 def dataset(*_: Any) -> tf.data.Dataset:
     random = np.random.default_rng(0)
-    ids, targets = (
-        random.integers(0, SHARDED[0], (64, 3)),
-        random.normal(size=(64, 1)),
-    )
-    data = tf.data.Dataset.from_tensor_slices((ids, targets.astype("float32")))
+    ids = random.integers(0, SHARDED[0], (64, 3))
+    targets = random.normal(size=(64, 1)).astype("float32")
+    data = tf.data.Dataset.from_tensor_slices((ids, targets))
     return data.batch(16).repeat()
 
 
-def train(optimizer: Any, data: Any = None) -> tf_keras.Model:
+def model_with(optimizer: Any) -> tf_keras.Model:
+    """Returns a compiled model with an embedding."""
+    tf_keras.utils.set_random_seed(1)
     layers = [
-        tf_keras.layers.Embedding(*SHARDED, "ones", input_length=3),
+        tf_keras.layers.Embedding(*SHARDED, input_length=3),
         tf_keras.layers.Flatten(),
-        tf_keras.layers.Dense(1, kernel_initializer="ones"),
+        tf_keras.layers.Dense(1),
     ]
     model = tf_keras.Sequential(layers)
     model.build((None, 3))
     model.compile(optimizer, "mse")
-    model.fit(data or dataset(), epochs=2, steps_per_epoch=5, verbose=0)
     return model
 
 
-def make(library: Any) -> Any:
-    if library is tf_keras:
-        return tf_keras.optimizers.Adam(0.125, **OPTIONS)
-    # It raises an error where no op can run.
-    return tfo.Adam(
-        0.125,
-        epsilon=1e-7,
-        epsilon_hat=True,
-        implementation="custom_op",
-        **OPTIONS,
-    )
-
-
-def save(model: tf_keras.Model, path: pathlib.Path) -> None:
-    np.savez(path, *model.get_weights())
+def train(library: Any, data: Any = None) -> tf_keras.Model:
+    make = tf_keras.optimizers.Adam
+    if library is tfo:
+        # It raises an error where no op can run.
+        own = {"epsilon_hat": True, "implementation": "custom_op"}
+        make = functools.partial(tfo.Adam, **own)
+    model = model_with(make(0.125, **OPTIONS))
+    model.fit(data or dataset(), epochs=2, steps_per_epoch=5, verbose=0)
+    return model
 
 
 def mirrored(folder: pathlib.Path) -> None:
@@ -59,9 +53,9 @@ def mirrored(folder: pathlib.Path) -> None:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     for library in (tf_keras, tfo):
         with strategy.scope():
-            model = train(make(library))
+            weights = train(library).get_weights()
         task = strategy.cluster_resolver.task_id
-        save(model, folder / f"{library.__name__}_{task}.npz")
+        np.savez(folder / f"{library.__name__}_{task}.npz", *weights)
 
 
 def coordinate(resolver: Resolver, folder: pathlib.Path) -> None:
@@ -72,10 +66,10 @@ def coordinate(resolver: Resolver, folder: pathlib.Path) -> None:
     for library in (tf_keras, tfo):
         with strategy.scope():
             creator = tf_keras.utils.experimental.DatasetCreator(dataset)
-            model = train(make(library), creator)
-        save(model, folder / f"{library.__name__}_0.npz")
+            model = train(library, creator)
         path = str(folder / library.__name__)
-        tf.train.Checkpoint(model=model, optimizer=model.optimizer).write(path)
+        np.savez(f"{path}_0.npz", *model.get_weights())
+        checkpoint_of(model).write(path)
     inner = model.optimizer.inner_optimizer
     for i, variable in enumerate(inner._state.variables):
         for slot in inner._state.slots_of(i):
