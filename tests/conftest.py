@@ -16,7 +16,6 @@ def pytest_configure(config: pytest.Config) -> None:
         "core: what meets Keras; it also runs on older Kerases",
         "needs_library: of the core, but the pure wheel can't pass it",
         "kernels: it also runs on other builds and other TensorFlows",
-        "requires_trainable_backend: of Keras' own tests",
         "slow: left out of `make test`, as quicker tests meet the same code",
     ):
         config.addinivalue_line("markers", marker)

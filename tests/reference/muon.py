@@ -27,17 +27,10 @@ DECAYS = ("weight_decay", "adam_weight_decay")
 
 
 def whole_step(
-    state,
-    g,
-    *,
-    weight_decay,
-    adam_weight_decay=WEIGHT_DECAY,
-    is_matrix=None,
-    **arguments,
+    state, g, *, weight_decay, adam_weight_decay=WEIGHT_DECAY, **arguments
 ):
     """A step with its decay, which is AdamW's own for what isn't a matrix."""
-    if is_matrix is None:
-        is_matrix = state["variable"].ndim == 2
+    is_matrix = state["variable"].ndim == 2
     return after_decay(step)(
         state,
         g,
