@@ -86,9 +86,7 @@ OPS = {
 def never_assigned(shape: tuple[int, ...]) -> tf.Tensor:
     """A handle; another one each time, as looking for it makes it."""
     return tf.raw_ops.VarHandleOp(
-        dtype=tf.float32,
-        shape=shape,
-        shared_name=uuid.uuid4().hex,
+        dtype=tf.float32, shape=shape, shared_name=uuid.uuid4().hex
     )
 
 
@@ -125,11 +123,7 @@ class Launch:
         return [x.numpy() for x in self.everything()]
 
     def arguments(self) -> dict[str, Any]:
-        return {
-            **self.lists,
-            "gradients": self.gradients,
-            **self.op.op_numbers,
-        }
+        return {**self.lists, "gradients": self.gradients, **self.op.op_numbers}
 
     def apply(self, **changes: Any) -> Launch:
         """Runs the op; returns itself."""

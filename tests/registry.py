@@ -80,8 +80,7 @@ class OptimizerUnderTest:
         self.spec = self.make._spec
         whole = getattr(reference, "whole_step", after_decay(reference.step))
         self.step = functools.partial(
-            whole,
-            weight_decay=getattr(reference, "WEIGHT_DECAY", 0.0),
+            whole, weight_decay=getattr(reference, "WEIGHT_DECAY", 0.0)
         )
         self.is_composed = name in _COMPOSED
         self.modes: Mapping[str, Arguments] = reference.MODES

@@ -43,8 +43,7 @@ def test_floor_moves_what_a_step_must(name, passes) -> None:
 def test_measure_refuses_steps_that_mean_nothing(norm: float) -> None:
     with pytest.raises(RuntimeError, match="must change|must stay finite"):
         measure.measure(
-            {"it": measure.Contender(lambda: None, lambda: [norm])},
-            *(3, 60),
+            {"it": measure.Contender(lambda: None, lambda: [norm])}, *(3, 60)
         )
 
 

@@ -11,9 +11,7 @@ from small_model import FIT, X, Y, assert_close, assert_same, compiled, state
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    "arguments",
-    [{}, {"steps_per_execution": 3, "jit_compile": True}],
-    ids=str,
+    "arguments", [{}, {"steps_per_execution": 3, "jit_compile": True}], ids=str
 )
 def test_fit_on_shuffled_batches_finds_the_least_squares(arguments):
     generator = np.random.default_rng(1)

@@ -198,10 +198,7 @@ def test_epsilon_is_a_mean_over_the_missed_steps(arguments):
     assert train("catch_up").distance(train(False)) < 1e-3
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["Adam", *map(slow, ("NAdam", "SGD", "Lion"))],
-)
+@pytest.mark.parametrize("name", ["Adam", *map(slow, ("NAdam", "SGD", "Lion"))])
 def test_a_row_may_wait_for_ten_thousand_steps(name):
     steps = 10_001
 

@@ -209,11 +209,7 @@ TRAININGS = {
     "NAdam": (functional.nadam, _BETAS, ["learning_rate"]),
     "ASGD": (functional.averaged_sgd, {"learning_rate": 0.05, "t0": 2.0}, []),
 }
-HYPERPARAMETERS = {
-    "learning_rate": 0.05,
-    **_BETAS,
-    "weight_decay": 0.1,
-}
+HYPERPARAMETERS = {"learning_rate": 0.05, **_BETAS, "weight_decay": 0.1}
 
 
 def _named(keys: Iterable[str], first: Any, second: Any) -> Arrays:

@@ -53,10 +53,7 @@ def _all_but_one(count: int) -> list[list[int]]:
 
 @pytest.mark.parametrize(
     "subsets",
-    [
-        _all_but_one(40),
-        slow([[i] for i in range(200)]),
-    ],
+    [_all_but_one(40), slow([[i] for i in range(200)])],
     ids=["all but one", "one"],
 )
 def test_many_subsets_in_turns_cost_what_few_do(subsets):

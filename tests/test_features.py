@@ -73,11 +73,7 @@ def test_a_global_norm_that_is_no_number_shows_in_all_variables(wrong):
 
 @pytest.mark.parametrize(
     ("make", "how"),
-    [
-        (float, "eager"),
-        (tf.Variable, "eager"),
-        (keras.Variable, "tf.function"),
-    ],
+    [(float, "eager"), (tf.Variable, "eager"), (keras.Variable, "tf.function")],
 )
 def test_a_loss_scale_that_changes_counts_in_the_next_step(
     make, how, implementation
@@ -182,11 +178,7 @@ def test_checkpoints_move_whatever_is_kept_beside_the_variables(tmp_path):
         for factor in (1.0, 4.0)
     )
     theirs = make(keras.optimizers.Adam)
-    for source, target in (
-        (theirs, others),
-        (ours, others),
-        (ours, theirs),
-    ):
+    for source, target in ((theirs, others), (ours, others), (ours, theirs)):
         path = tf.train.Checkpoint(x=source).save(tmp_path / "checkpoint")
         tf.train.Checkpoint(x=target).restore(path).assert_consumed()
     # The rates are what the optimizer says.
@@ -215,11 +207,7 @@ def _run_multi_task(
 @pytest.mark.parametrize("how", [*RUNS, "replicas"])
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"implementation": "composed"},
-        {"skip_nonfinite": True},
-    ],
+    [{}, {"implementation": "composed"}, {"skip_nonfinite": True}],
     ids=str,
 )
 def test_a_sum_without_a_gradient_in_the_update_is_dropped(

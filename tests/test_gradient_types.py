@@ -43,10 +43,7 @@ def step(optimizer, gradients, variables, how: str) -> None:
 def test_what_keras_converts_is_converted(kind, implementation, how):
     pair = COUNTERPARTS["Adam"]
     variables = []
-    for optimizer in (
-        pair.ours(implementation=implementation),
-        pair.keras(),
-    ):
+    for optimizer in (pair.ours(implementation=implementation), pair.keras()):
         variable = keras.Variable([[1.0, 2.0], [3.0, 4.0]])
         optimizer.build([variable])
         for _ in range(2):
@@ -109,8 +106,7 @@ def test_indices_may_be_any_integers(
 
 
 @pytest.mark.parametrize(
-    ("dtype", "wrong"),
-    [("int8", -1), ("uint16", 300), ("uint64", 2**64 - 1)],
+    ("dtype", "wrong"), [("int8", -1), ("uint16", 300), ("uint64", 2**64 - 1)]
 )
 def test_integers_of_any_type_that_are_no_rows_are_refused(
     dtype, wrong, implementation, how

@@ -193,12 +193,7 @@ def test_a_gradient_may_be_what_is_updated(what):
 
 
 @pytest.mark.parametrize(
-    "lazy_mode",
-    [
-        False,
-        True,
-        slow({"table": "catch_up"}),
-    ],
+    "lazy_mode", [False, True, slow({"table": "catch_up"})]
 )
 def test_rows_that_a_table_does_not_have_are_ignored(lazy_mode):
     def train(values, rows):

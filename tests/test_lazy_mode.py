@@ -85,10 +85,7 @@ def test_rows_that_do_not_occur_are_neither_read_nor_written(
 
 @pytest.mark.parametrize(
     ("dtype", "implementation"),
-    [
-        ("float64", "custom_op"),
-        ("float32", "composed"),
-    ],
+    [("float64", "custom_op"), ("float32", "composed")],
 )
 def test_it_is_what_pytorchs_sparse_adam_does(dtype, implementation):
     torch = pytest.importorskip("torch")

@@ -117,9 +117,7 @@ print(build_backend.build_wheel(sys.argv[1]))
 def test_where_nothing_can_be_compiled_pip_gets_the_pure_wheel(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     output = subprocess.check_output(
-        [sys.executable, "-c", PURE, str(tmp_path)],
-        env=environment,
-        text=True,
+        [sys.executable, "-c", PURE, str(tmp_path)], env=environment, text=True
     )
     assert "==> Making the pure wheel" in output
     (wheel,) = tmp_path.iterdir()

@@ -39,7 +39,7 @@ FEATURES = {
         "ema_overwrite_frequency": 2,
         "skip_nonfinite": True,
         "track_gradient_norm": True,
-    },
+    }
 }
 # In several replicas rows can't be accumulated.
 FEATURES["lazy"] = {

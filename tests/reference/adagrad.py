@@ -9,11 +9,7 @@ MODES = {
     "epsilon": {"epsilon": 0.25, "initial_accumulator_value": 0.5},
     "torch": {"epsilon": 0.25, "torch_epsilon": True},
     "decoupled": {"weight_decay": 0.5},
-    "row_wise": {
-        "row_wise": ["[ab]$"],
-        "initial_accumulator_value": 0.5,
-        **L2,
-    },
+    "row_wise": {"row_wise": ["[ab]$"], "initial_accumulator_value": 0.5, **L2},
     "row_wise_torch": {
         "row_wise": ["[ab]$"],
         "initial_accumulator_value": 0.5,

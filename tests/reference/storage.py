@@ -71,10 +71,7 @@ class Storage:
         return self._stored(value, dtype, stream, iteration)
 
     def asgd(
-        self,
-        new: dict[str, Any],
-        y: str,
-        step_size: float,
+        self, new: dict[str, Any], y: str, step_size: float
     ) -> dict[str, Any]:
         """What ASGD makes of a new term that its table's row `y` can't hold."""
         term = self.slot(y, new[y], 0)
@@ -87,11 +84,7 @@ class Storage:
         }
 
     def _stored(
-        self,
-        value: np.ndarray,
-        dtype: str,
-        stream: int | None,
-        iteration: int,
+        self, value: np.ndarray, dtype: str, stream: int | None, iteration: int
     ) -> np.ndarray:
         if dtype in ("float32", "float64"):
             # As exact as the tests' tolerances for them.
