@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_opt
 
 from devices import GPUS
+from registry import slow
 from small_model import assert_close, assert_same, loaded, multi, state
 
 pytestmark = pytest.mark.kernels
@@ -239,10 +240,9 @@ def sparse(ids: tf.Tensor) -> tf.SparseTensor:
         (unbuilt, "subclass", EAGER),
         # Negative ids count from the end.
         (reading(lambda ids: ids // 2 - ROWS), "device", {}),
-        pytest.param(
+        slow(
             reading(lambda ids: (ids + 7) % ROWS),
             *("device", {"jit_compile": True}),
-            marks=pytest.mark.slow,
         ),
         (reading(sparse), "device", {}),
     ],

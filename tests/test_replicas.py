@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_opt
 
 import small_model
+from registry import slow
 
 PLACEMENTS = {
     "shards": {"shard_state": True},
@@ -67,9 +68,7 @@ def test_saved_state_loads_elsewhere(strategy, tmp_path, placement):
             )
 
 
-@pytest.mark.parametrize(
-    "placement", ["shards", pytest.param("host", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("placement", ["shards", slow("host")])
 def test_rows_catch_up_in_replicas(strategy, placement):
     def train(**arguments: Any) -> np.ndarray:
         with strategy.scope():
