@@ -70,11 +70,6 @@ def no_matrices(_: keras.Model) -> tf_opt.Muon:
     return tf_opt.Muon(0.05)
 
 
-def layerwise(model: keras.Model) -> tf_opt.AdamW:
-    factors = tf_opt.layerwise_multipliers(model, 0.25)
-    return tf_opt.AdamW(0.05, learning_rate_multipliers=factors)
-
-
 def by_the_models_name(_: keras.Model) -> tf_opt.AdamW:
     return tf_opt.AdamW(
         0.05,
@@ -107,7 +102,6 @@ def trained(make: Callable[[], keras.Model], optimizer) -> keras.Model:
 @pytest.mark.parametrize(
     ("make", "optimizer"),
     [
-        (sequential, layerwise),
         (sequential, with_exclusions),
         (nested, with_exclusions),
         (with_a_table, lazily),

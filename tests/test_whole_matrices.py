@@ -10,7 +10,7 @@ from tf_opt.python.functional import arithmetic
 
 from counterparts import KERAS
 from registry import COMPOSED, quick_first
-from small_model import FIT, X, Y, assert_close, compiled
+from small_model import assert_close
 from trajectory import RUNS, gradient, initial_value
 
 # Wide, tall, square, a vector, a scalar, and twice the same.
@@ -166,21 +166,6 @@ def test_every_name_that_keras_knows(name):
     optimizer = tf_opt.from_keras(keras.optimizers.get(name))
     assert type(optimizer).__module__.startswith("tf_opt.")
     assert tf_opt.to_keras(optimizer).name == optimizer.name
-
-
-# ---- What a model's optimizer does. ----
-
-
-@pytest.mark.parametrize("name", COMPOSED)
-def test_replicas_take_the_steps_of_one(name, strategy):
-    with strategy.scope():
-        model = compiled(COMPOSED[name].make(0.01), run_eagerly=False)
-    single = compiled(COMPOSED[name].make(0.01))
-    for each in model, single:
-        each.fit(X, Y, epochs=2, **FIT)
-    assert_close(
-        model.get_weights(), single.get_weights(), rtol=1e-3, atol=1e-5
-    )
 
 
 @pytest.mark.parametrize("name", ["Adafactor", "Lamb"])

@@ -43,13 +43,6 @@ class Storage:
         self._stochastic = stochastic_rounding
         self._seed = seed or 0
 
-    def bits(
-        self, stream: int, iteration: int, shape: tuple[int, ...]
-    ) -> np.ndarray:
-        key = rounding.key(self._seed, iteration, self._number, stream)
-        drawn = rounding.all_bits(key, int(np.prod(shape)))
-        return drawn.reshape(shape)
-
     def variable(self, value: np.ndarray, iteration: int) -> np.ndarray:
         """A variable's value as a step goes on with it."""
         if self.has_master:
@@ -93,6 +86,7 @@ class Storage:
         if stream is None:
             stored = rounding.to_nearest(value, dtype)
         else:
-            bits = self.bits(stream, iteration, value.shape)
+            key = rounding.key(self._seed, iteration, self._number, stream)
+            bits = rounding.all_bits(key, value.size).reshape(value.shape)
             stored = rounding.stochastic(value, dtype, bits)
         return stored.astype(np.float64)
