@@ -78,7 +78,6 @@ def test_what_was_saved_with_the_average_in_place_says_so(name, kind, tmp_path):
     if expected:
         assert_same(averages, expected)
     restored = loaded(model, compiled(make()), kind, tmp_path)
-    restored.run_eagerly = True
     for each in model, restored:
         assert_same(each.get_weights(), averages)
         parts, meanwhile = unwrapped(each.optimizer), state(each)

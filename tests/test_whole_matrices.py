@@ -108,11 +108,11 @@ def test_keras_numbers_to_the_last_digits(name, own, request):
     # Keras takes the root of 4, 9 and so on in float32.
     shapes = [(3, 4), (9, 2), *SHAPES[2:5], (3, 4), (2, 3, 4)]
     expected, ours = (
-        trained(make(getattr(keras.optimizers, name)(**arguments)), 200, **x)
-        for make, x in (
-            (lambda x: x, {"shapes": shapes, "how": "tf.function"}),
-            (tf_opt.from_keras, {"shapes": shapes}),
+        trained(
+            convert(getattr(keras.optimizers, name)(**arguments)),
+            *(200, "tf.function", shapes),
         )
+        for convert in (lambda optimizer: optimizer, tf_opt.from_keras)
     )
     assert_close(ours, expected, rtol=2e-11)
 
