@@ -13,6 +13,7 @@ import tensorflow as tf
 X = np.random.default_rng(2).standard_normal((32, 4)).astype("float32")
 Y = X[:, :2] ** 2
 FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
+FIT["validation_batch_size"] = len(X)
 
 
 def compiled(

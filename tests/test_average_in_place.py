@@ -338,7 +338,7 @@ def test_the_model_that_was_best_is_the_one_that_remains(
             file, **best, save_best_only=True
         ),
     }
-    model, data = compiled(BEST[name]()), {"batch_size": 8, "verbose": 0}
+    model = compiled(BEST[name]())
     losses = model.fit(
         *(X, Y),
         validation_data=(X, Y),
@@ -351,7 +351,7 @@ def test_the_model_that_was_best_is_the_one_that_remains(
     restored = model.get_weights()
     for each in model, keras.models.load_model(file):
         for how in {}, {"callbacks": [swap]}:
-            score = each.evaluate(X, Y, **data, **how)
+            score = each.evaluate(X, Y, verbose=0, **how)
             assert score == pytest.approx(losses[0], rel=1e-6)
     # Files know, too, that training goes on from these weights.
     again = loaded(model, compiled(BEST[name]()), kind, tmp_path)

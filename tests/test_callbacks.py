@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from registry import slow
 from small_model import FIT, X, Y, assert_close, assert_same, compiled, state
 
 
@@ -182,7 +183,7 @@ def test_without_validation_only_later_callbacks_see_the_average():
 
 
 @pytest.mark.parametrize(
-    "how", [{}, {"steps_per_execution": 2, "jit_compile": True}], ids=str
+    "how", [{}, slow({"steps_per_execution": 2, "jit_compile": True})], ids=str
 )
 def test_evaluations_by_other_callbacks_leave_training_alone(how):
     plain, model = make_model(), make_model()
@@ -231,7 +232,7 @@ def test_an_interrupted_fit_has_no_part_in_a_later_evaluation():
         assert not model.optimizer.average_is_swapped_in
 
 
-@pytest.mark.parametrize("swap_on_epoch", [None, False, True])
+@pytest.mark.parametrize("swap_on_epoch", [None, slow(False), True])
 def test_best_weights_are_restored_as_with_keras(swap_on_epoch):
     found = []
     for module in tf_opt, keras.optimizers:
