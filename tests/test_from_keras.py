@@ -98,41 +98,6 @@ def test_numbers_state_and_settings_go_on(
     assert_close(*outcomes, rtol=TOLERANCE, atol=1e-7)
 
 
-@BOTH_WAYS
-@pytest.mark.parametrize("built", ["both", "inner", "none"])
-def test_a_loss_scale_optimizer_goes_on(convert, source, target, built):
-    outcomes = []
-    for continues_with in lambda optimizer: optimizer, convert:
-        variable = keras.Variable([1.0, -2.0])
-        optimizer = getattr(COUNTERPARTS["NAdam"], source)(
-            learning_rate=0.125, name="own", **EXACT
-        )
-        if built == "inner":
-            optimizer.build([variable])
-            steps(optimizer, [variable], [[0.5, 1.0]])
-        optimizer = LOSS_SCALE[source](
-            optimizer, initial_scale=8.0, dynamic_growth_steps=2
-        )
-        if built == "both":
-            optimizer.build([variable])
-            steps(optimizer, [variable], [[4.0, 8.0], [np.inf, 1.0]])
-        optimizer = continues_with(optimizer)
-        assert isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-        assert optimizer.inner_optimizer.name == "own"
-        if not optimizer.built:
-            optimizer.build([variable])
-        (value,) = steps(
-            optimizer, [variable], [[3.0, -8.0], [2.0, 2.0], [1.0, np.nan]] * 2
-        )
-        outcomes.append(
-            [value, optimizer.dynamic_scale, optimizer.step_counter]
-        )
-    assert type(optimizer) is LOSS_SCALE[target]
-    expected = getattr(COUNTERPARTS["NAdam"], target).func
-    assert type(optimizer.inner_optimizer) is expected
-    assert_close(*outcomes, rtol=TOLERANCE)
-
-
 class OfSteps(keras.optimizers.schedules.LearningRateSchedule):
     """A schedule without `get_config`, as in TensorFlow's tutorials."""
 
@@ -145,33 +110,57 @@ class Rate:
         return 0.125
 
 
+RATES = {"schedule": OfSteps(), "object": Rate()}
+RATES["partial"] = functools.partial(float, 0.125)
+
+
 @pytest.mark.core
 @BOTH_WAYS
+@pytest.mark.parametrize("rate", RATES.values(), ids=RATES)
 @pytest.mark.parametrize(
-    "rate",
-    [OfSteps(), functools.partial(float, 0.125), Rate()],
-    ids=["schedule", "partial", "object"],
+    ("wrap", "built"),
+    [
+        ("none", "inner"),
+        *(("scaled", x) for x in ("both", "inner", "none")),
+        ("several", "both"),
+    ],
 )
-@pytest.mark.parametrize("wrap", ["none", "scaled", "several"])
-def test_rates_that_cannot_be_serialized(convert, source, target, rate, wrap):
+def test_wrappers_and_rates_that_cannot_be_serialized_go_on(
+    convert, source, target, rate, wrap, built
+):
     outcomes = []
     for continues_with in lambda optimizer: optimizer, convert:
         variable = keras.Variable([1.0, -2.0])
-        inner = getattr(COUNTERPARTS["Adam"], source)(
-            learning_rate=rate, **EXACT
+        optimizer = getattr(COUNTERPARTS["NAdam"], source)(
+            learning_rate=rate, name="own", **EXACT
         )
-        optimizer = inner
+        if built == "inner":
+            optimizer.build([variable])
+            steps(optimizer, [variable], [[0.5, 1.0]])
+        gradients = [[4.0, 8.0], [3.0, -8.0], [2.0, 2.0]]
         if wrap == "scaled":
-            optimizer = LOSS_SCALE[source](inner, initial_scale=2.0)
+            optimizer = LOSS_SCALE[source](
+                optimizer, initial_scale=8.0, dynamic_growth_steps=2
+            )
+            gradients += [[np.inf, 1.0], [1.0, np.nan]]
         if wrap == "several":
-            optimizer = multi(inner)
-        optimizer.build([variable])
-        steps(optimizer, [variable], [[3.0, -8.0]])
+            optimizer = multi(optimizer)
+        if built == "both":
+            optimizer.build([variable])
+            steps(optimizer, [variable], gradients[::-1])
         optimizer = continues_with(optimizer)
-        outcomes.append(steps(optimizer, [variable], [[1.0, 2.0]] * 2))
+        if not optimizer.built:
+            optimizer.build([variable])
+        outcome = steps(optimizer, [variable], gradients * 2)
+        if wrap == "scaled":
+            outcome += [optimizer.dynamic_scale, optimizer.step_counter]
+        outcomes.append(outcome)
     (end,) = keras_internals.unwrapped(optimizer)
-    assert type(end) is getattr(COUNTERPARTS["Adam"], target).func
+    assert type(end) is getattr(COUNTERPARTS["NAdam"], target).func
+    assert end.name == "own"
     assert keras_internals.learning_rate_of(end) is rate
+    if wrap == "scaled":
+        assert type(optimizer) is LOSS_SCALE[target]
     assert_close(*outcomes, rtol=TOLERANCE)
 
 
