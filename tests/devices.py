@@ -1,9 +1,7 @@
 """The devices that tests run on, and what is different there."""
 
-import contextlib
 import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import tensorflow as tf
@@ -31,43 +29,35 @@ EMULATED_GPU = os.environ.get("TF_OPT_TEST_EMULATED_GPU") == "1"
 GPU_KERNELS = EMULATED_GPU or bool(GPUS)
 
 
-@contextlib.contextmanager
-def refusal(
+def assert_refused(
+    step: Callable[[], None],
     device: str,
     message: str,
-    capfd: pytest.CaptureFixture[str],
     *,
-    is_of_a_number: bool,
+    is_of_a_number: bool = True,
     table: str = "",
     next_step: Callable[[], None] | None = None,
-) -> Iterator[None]:
-    """Expects that a kernel refuses its arguments with a message like this.
+) -> None:
+    """Asserts that an op refuses its arguments, here with a message like this.
 
-    A kernel of a GPU sees the numbers of a step only on the device: a wrong one
-    can't become an exception. Then the device prints what is wrong, which
-    `capfd` captures, and writes nothing. After a wrong row of a `table`,
-    `next_step` raises the exception and writes nothing.
+    A kernel of a GPU sees the numbers and rows of a step only on the device.
+    After a wrong one the step of the same op that is next raises the error, and
+    writes nothing. If that isn't `step` again, it is `next_step`.
     """
-    named = message
     if table:
-        named = message.replace("` must", rf"` \(of {table}\) must")
+        message = message.replace("` must", rf"` \(of {table}\) must")
     if is_of_a_number and (EMULATED_GPU or device.startswith("GPU")):
-        yield
+        step()
         if device.startswith("GPU"):
             tf.test.experimental.sync_devices()
-        printed = capfd.readouterr().out
-        assert re.search(message, printed), printed
-        if next_step is not None:
-            named += ".*, in an earlier step on this GPU"
-            with pytest.raises(tf.errors.InvalidArgumentError, match=named):
-                next_step()
-        return
+        step = next_step or step
+        message += ".*, in an earlier step on this GPU"
     with pytest.raises(
         (
             ValueError,
             tf.errors.InvalidArgumentError,
             tf.errors.FailedPreconditionError,
         ),
-        match=named,
+        match=message,
     ):
-        yield
+        step()

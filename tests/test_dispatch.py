@@ -18,30 +18,35 @@ OP = "TfOpt>ResourceApplyAdamAmsgrad"
 
 
 @pytest.mark.parametrize(
-    ("capability", "driver_problem", "message"),
+    ("problem", "message"),
     [
-        ((8, 0), None, None),
-        ((12, 1), None, None),
-        ((7, 5), None, "compute capability 7.5, but the kernels are for 8.0"),
-        ((9, 0), b"it is old", r"it is old \(needed: driver 580 or later\)"),
+        (None, None),
+        (b"it is old", "on X: it is old; needed are .* driver 580, or later"),
     ],
 )
 def test_a_gpu_that_the_kernels_are_not_for_runs_the_composed_implementation(
-    monkeypatch, capability, driver_problem, message
+    monkeypatch, problem, message
 ):
     # TensorFlow finds a GPU, and the wheel has kernels for it.
-    device = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
-    details = {"device_name": "X", "compute_capability": capability}
-    handle = types.SimpleNamespace(
-        TfOptCudaDriverProblem=lambda: driver_problem
-    )
+    device = tf.config.PhysicalDevice("/physical_device:GPU:3", "GPU")
+    asked = []
+
+    def ask(number: int) -> bytes | None:
+        asked.append(number)
+        return problem
+
+    handle = types.SimpleNamespace(TfOptGpuProblem=ask)
     loaded = library.library()._replace(
         cuda="13.0", minimum_driver="580", handle=handle
     )
     for module, name, value in [
         (library, "library", lambda: loaded),
-        (tf.config, "list_physical_devices", lambda kind: [device]),
-        (tf.config.experimental, "get_device_details", lambda _: details),
+        (tf.config, "get_visible_devices", lambda kind: [device]),
+        (
+            tf.config.experimental,
+            "get_device_details",
+            lambda _: {"device_name": "X"},
+        ),
         (tf.test, "is_built_with_cuda", lambda: True),
         (
             tensorflow_internals,
@@ -58,6 +63,7 @@ def test_a_gpu_that_the_kernels_are_not_for_runs_the_composed_implementation(
 
     info = tf_opt.build_info()
     assert info["gpus"] == "X"
+    assert asked == [3]
     if message is None:
         assert runs("auto")
         assert runs("custom_op")

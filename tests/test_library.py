@@ -249,7 +249,7 @@ def test_python_m_tf_opt_prints_build_info():
     assert info["cpu_kernels"] in ("baseline", "avx2", "avx512", "neon")
     assert info["tensorflow"] == tf.__version__
     assert info["built_against"].split(".")[:2] == tf.__version__.split(".")[:2]
-    found = tf.config.list_physical_devices("GPU")
+    found = tf.config.get_visible_devices("GPU")
     assert (info["gpus"] == "none found") == (not found)
     lines = python_m_tf_opt().splitlines()
     for key, value in info.items():
@@ -315,7 +315,7 @@ def test_an_instruction_set_that_there_is_not_is_said(target, warns):
 # ---- What the libraries show. ----
 
 # What Python calls by name.
-MAY_BE_EXPORTED = {"TfOptCpuTarget", "TfOptCudaDriverProblem"}
+MAY_BE_EXPORTED = {"TfOptCpuTarget", "TfOptGpuProblem"}
 
 
 @pytest.fixture(params=LIBRARIES, ids=lambda path: path.parent.name)

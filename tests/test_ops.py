@@ -10,7 +10,7 @@ import tf_opt
 from tensorflow.python.framework import op_def_registry
 from tf_opt.python.ops.calls import BARE, measure_gradients
 
-from devices import refusal
+from devices import assert_refused
 from op_cases import BATCHES, OPS, SHAPES, Launch, never_assigned
 from registry import quick_first
 from small_model import assert_same
@@ -140,14 +140,14 @@ def _wrong_arguments(launch: Launch) -> dict[str, tuple[dict[str, Any], str]]:
     ),
 )
 def test_a_wrong_argument_is_named_and_nothing_is_written(
-    name, wrong, how, device, capfd
+    name, wrong, how, device
 ):
     launch = Launch(name)
     before = launch.numpy()
     change, message = _wrong_arguments(launch)[wrong]
     is_of_a_number = wrong in {**_FRAMES, **_NUMBERS, **launch.op.out_of_range}
-    with refusal(device, message, capfd, is_of_a_number=is_of_a_number):
-        RUNS[how](lambda: launch.apply(**change) and None)()
+    step = RUNS[how](lambda: launch.apply(**change) and None)
+    assert_refused(step, device, message, is_of_a_number=is_of_a_number)
     np.testing.assert_equal(launch.numpy(), before)
 
 
@@ -180,13 +180,12 @@ def test_a_step_traced_before_xla_compiles_it_says_what_to_do(name, sparse):
     np.testing.assert_equal(launch.numpy(), before)
 
 
-def test_a_row_must_be_in_the_smallest_table(device, capfd):
+def test_a_row_must_be_in_the_smallest_table(device):
     launch = Launch("asgd", [(2,)] * 3)
     launch.lists["y"] = [tf.Variable(tf.zeros((rows, 2))) for rows in (4, 2, 3)]
     before = launch.numpy()
     message = r"`batch_index` must be in \[0, 2\).*got 3"
-    with refusal(device, message, capfd, is_of_a_number=True):
-        launch.apply(batch_index=3)
+    assert_refused(lambda: launch.apply(batch_index=3), device, message)
     np.testing.assert_equal(launch.numpy(), before)
 
 

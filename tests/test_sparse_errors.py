@@ -8,7 +8,7 @@ import tf_opt
 from tf_opt.python.ops.calls import measure_gradients, merge_slices
 from tf_opt.python.optimizers.values import variables as access
 
-from devices import GPU_KERNELS, refusal
+from devices import GPU_KERNELS, assert_refused
 from op_cases import OPS, Launch
 from small_model import assert_same
 from trajectory import RUNS
@@ -84,7 +84,7 @@ def test_a_number_has_no_rows():
     ids=str,
 )
 def test_a_row_that_a_table_lacks(
-    given, options, wrong, how, device, capfd, monkeypatch
+    given, options, wrong, how, device, monkeypatch
 ):
     # As on a GPU, where only the op checks rows that are to catch up.
     monkeypatch.setattr(access, "on_gpu", lambda _: True)
@@ -107,15 +107,13 @@ def test_a_row_that_a_table_lacks(
     step(right)
     every = [x for x in [*tables, *optimizer.variables] if x.shape.rank]
     before = [x.numpy() for x in every]
-    with refusal(
+    assert_refused(
+        lambda: step(wrong),
         device,
         rf"`{given}\[0\]` must be in \[0, {ROWS}\).* got {wrong}",
-        capfd,
-        is_of_a_number=True,
         table="table",
         next_step=lambda: step(right),
-    ):
-        step(wrong)
+    )
     assert_same(every, before)
     for _ in range(2):
         step(right)

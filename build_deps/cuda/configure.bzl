@@ -1,8 +1,10 @@
 """Makes the installed CUDA toolkit a repository, where it is asked for."""
 
-# The first driver that a toolkit's programs run with, by its major version. The
-# engine's kernels take more arguments than those before CUDA 12.1 could.
-_MINIMUM = (12, 1)
+# The first toolkit that knows all of our architectures.
+_MINIMUM = (12, 8)
+
+# The first driver that a toolkit's programs run with, by its major version.
+# (Kernels of earlier ones couldn't take as many arguments as the engine's.)
 _DRIVERS = {12: "530", 13: "580"}
 
 _BUILD = """

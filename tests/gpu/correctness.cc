@@ -73,22 +73,25 @@ bool Refuses(StepModel<Description>* steps, int i, int64_t entry, int64_t row) {
   gradient.SetRow(entry, row);
   const bool refused = StepWritesTheSame(*steps, [&](const CpuWay&) {
     if (row == gradient.slices.refused()) return;
-    SetReport(gradient.slices, i, entry, row, steps->report);
+    *steps->report = gradient.slices.RefusalOf(i, entry);
   });
   *steps->report = {};
   gradient.SetRow(entry, right_row);
   return refused;
 }
 
-// Returns whether nothing is written where a number on the device is out of its
-// range, or a layer isn't there.
+// Returns whether only the report is written where a number on the device is
+// out of its range, or a layer isn't there.
 template <typename Description>
 bool RefusesWrongNumbers(StepModel<Description>* steps) {
   bool right = true;
-  const auto refuses = [&] {
-    right = StepWritesTheSame(*steps, [](const CpuWay&) {}) && right;
+  const auto refuses = [&](const Refusal& refusal) {
+    const auto on_host = [&](const CpuWay&) { *steps->report = refusal; };
+    right = StepWritesTheSame(*steps, on_host) && right;
+    *steps->report = {};
   };
-  const auto refuse = [&](const auto& inputs, auto* numbers) {
+  const auto refuse = [&](const auto& inputs, Refusal::Kind kind,
+                          auto* numbers) {
     const auto valid = *numbers;
     for (const auto& input : inputs) {
       if (input.range == Range::kAny) continue;
@@ -96,15 +99,19 @@ bool RefusesWrongNumbers(StepModel<Description>* steps) {
       const int64_t integer = -1;
       input.type == ScalarType::kInt64 ? input.Read(&integer, numbers)
                                        : input.Read(&number, numbers);
-      refuses();
+      refuses({kind, static_cast<int>(&input - std::begin(inputs)), number});
       *numbers = valid;
     }
   };
-  refuse(Description::kScalars, steps->hyperparameters);
-  refuse(kFrameScalars, steps->frame);
+  refuse(Description::kScalars, Refusal::kScalar, steps->hyperparameters);
+  refuse(kFrameScalars, Refusal::kFrameScalar, steps->frame);
   for (const int64_t layer : {int64_t{-1}, steps->kLayers}) {
     *steps->layer = layer;
-    if (steps->has_layers()) refuses();
+    if (!steps->has_layers()) continue;
+    Refusal refusal;
+    refusal.kind = Refusal::kLayer;
+    refusal.row = layer;
+    refuses(refusal);
   }
   return right;
 }
@@ -146,6 +153,14 @@ const Tables kMany = [] {
   }
   return tables;
 }();
+// More long segments than blocks, and so many entries that CUB sorts them in
+// its other way.
+const Tables kSegments = {{300, 64, Ids::kAscending, 12000, 100}};
+// Keys of up to 32 bits.
+const Tables kFarKeys = {{UINT32_MAX - 500, 3, Ids::kAscending, 50, 4},
+                         {200, 5, Ids::kZipf, 40}};
+// More blocks of rows than go through all rows at once.
+const Tables kAllRows = {{33000, 17, Ids::kZipf, 40, 5}};
 const Tables kFew = {{12, 3, Ids::kZipf, 20, 2},
                      {9, 64, Ids::kZipf, 12},
                      {5, 1, Ids::kOne, 3},
@@ -248,6 +263,14 @@ void CheckWrongRows() {
                            RefusesWrongNumbers(&steps) && right);
 }
 
+// Every row of a table catches up, by blocks that take several parts of it.
+template <typename Description>
+void CheckAllRows() {
+  const How how = {Form::kWaiting, E::kFloat};
+  ReportSteps<Description>(how, ", 33,000 rows",
+                           StepsAreRight<Description>(kAllRows, how));
+}
+
 // More elements than 32 bits can count, in a tensor, or in a table and in its
 // gradient. The CPU has only some of the rows, which lie far apart there.
 template <typename Description>
@@ -336,6 +359,7 @@ void CheckAll() {
       CheckDense<Description>(type);
     });
     CheckWrongRows<Description>();
+    if constexpr (Description::kCoasts) CheckAllRows<Description>();
     const bool is_sgd = std::strcmp(Description::kOp, "SGD") == 0;
     if (is_sgd && !brief) {
       CheckLarge<Description>({Form::kLazy, E::kBFloat16, 0, 0, kWideIds});
@@ -349,6 +373,8 @@ void CheckAll() {
         right = MergesRight<T>(tables, type, bits) && right;
       }
     }
+    right = MergesRight<T>(kSegments, type, 0) && right;
+    right = MergesRight<T>(kFarKeys, type, kWideIds | kUnused) && right;
     Report(
         "merges and measures, type " + std::to_string(static_cast<int>(type)),
         right);

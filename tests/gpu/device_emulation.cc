@@ -27,7 +27,12 @@ void WaitForDevice() {}
 
 void NextThreadOrder() {
   static std::mt19937 random;
+#if defined(__SANITIZE_THREAD__)
+  EmulatedDevice::order = random() % 2 ? EmulatedDevice::Order::kTwoAtOnce
+                                       : EmulatedDevice::Order::kTwoInside;
+#else
   EmulatedDevice::order = static_cast<EmulatedDevice::Order>(random() % 3);
+#endif
 }
 
 Work Captured(const Work& work) { return work; }

@@ -76,31 +76,34 @@ void CheckMeasures(E element) {
   Report("measures, type " + std::to_string(static_cast<int>(element)), right);
 }
 
-// Merges gradients, and measures the merged ones beside accumulated ones.
+// Merges gradients, and measures the merged ones beside accumulated ones, if
+// there can be as many of these.
 template <typename T>
 bool MergesRight(const Tables& tables, E element, unsigned bits) {
   arena.Clear();
   std::vector<RowGradient> gradients;
-  std::vector<TableSlices> slices;
+  std::vector<SlicesToMerge> slices;
   std::vector<MeasuredTensor<T>> measured, on_cpu;
+  const bool measures = bits & kWideIds && tables[0].rows < INT32_MAX;
   for (const Table& table : tables) {
     RowGradient& gradient =
         gradients.emplace_back(table, element, bits, &arena);
     gradient.Fill(1);
-    slices.push_back(gradient.slices);
+    slices.push_back({gradient.slices});
     void* const ids = gradient.NewIds(table.entries(), &arena);
     T* const sums = arena.New<T>(table.entries() * table.width);
     slices.back().merged_ids = ids;
     slices.back().merged_values = sums;
-    auto* const accumulator = arena.New<ComputeType<T>>(table.size());
-    for (int64_t k = 0; k < table.size(); ++k) accumulator[k] = Unit(k);
+    const int64_t size = measures ? table.size() : 0;
+    auto* const accumulator = arena.New<ComputeType<T>>(size);
+    for (int64_t k = 0; k < size; ++k) accumulator[k] = Unit(k);
     measured.push_back(
         {sums,
          accumulator,
-         table.size(),
+         size,
          {static_cast<int64_t*>(ids), table.entries(), table.width}});
   }
-  auto* const report = arena.New<BadRow>(1);
+  auto* const report = arena.New<Refusal>(1);
   *report = {};
 
   // The rows and their sums, and then nothing; refused rows, if one is wrong.
@@ -128,11 +131,12 @@ bool MergesRight(const Tables& tables, E element, unsigned bits) {
   };
   const auto find = [&](const CpuWay& way) { write(way, true); };
   bool right = WriteTheSame(find, merge);
-  if (bits & kWideIds) right = MeasuresRight<T>(measured, on_cpu) && right;
+  if (measures) right = MeasuresRight<T>(measured, on_cpu) && right;
 
-  gradients[1].SetRow(0, -5);
+  const int last = static_cast<int>(tables.size()) - 1;
+  gradients[last].SetRow(0, -5);
   const auto refuse = [&](const CpuWay& way) {
-    SetReport(slices[1], 1, 0, -5, report);
+    *report = slices[last].RefusalOf(last, 0);
     write(way, false);
   };
   return WriteTheSame(refuse, merge) && right;

@@ -155,21 +155,24 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
     print("==> Against a copy that moves as many bytes", flush=True)
-    output = subprocess.run(
+    with subprocess.Popen(
         [arguments.folder.resolve() / "speed", str(arguments.rounds)],
-        input="tables\n"
-        + "".join(
-            f"{title}\t{' '.join(str(math.prod(shape)) for shape in tensors)}\n"
-            for title, tensors in workloads().items()
-        ),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        check=True,
-    ).stdout
-    speed = {}
-    for line in output.splitlines():
-        workload, case, *columns = line.split("\t")
-        speed[workload, case] = columns
+    ) as program:
+        print("tables", file=program.stdin)
+        for title, tensors in workloads().items():
+            sizes = " ".join(str(math.prod(shape)) for shape in tensors)
+            print(title, sizes, sep="\t", file=program.stdin)
+        program.stdin.close()
+        speed = {}
+        for line in program.stdout:
+            print(line, end="", flush=True)
+            workload, case, *columns = line.rstrip("\n").split("\t")
+            speed[workload, case] = columns
+    if program.returncode != 0:
+        parser.error(f"`speed` failed with status {program.returncode}")
     fused, of_fbgemm = {}, {}
     if torch is not None and torch.cuda.is_available():
         print("==> PyTorch's optimizers, and FBGEMM's", flush=True)

@@ -1,30 +1,71 @@
 #!/usr/bin/env bash
 # The proof of the GPU engine, in one call, with CUDA's compiler alone:
 #
-#   tests/gpu/run.sh [--compile-only]
+#   tests/gpu/run.sh [--compile-only | --run-only]
 #
 # compiles the engine and the programs beside this file, checks every rule
 # to the bit of the CPU engine (also under compute-sanitizer, where it is), and
-# measures against a copy that moves as many bytes. The table is the last it
-# prints. Says so and stops where there is no compiler or no GPU.
+# measures against a copy that moves as many bytes. What takes longest comes
+# last, and all that is known is printed at once. Says so and stops where there
+# is no compiler or no GPU.
 #
 # --compile-only stops before it checks, and compiles one rule for the newest
-# architecture: a build of the library with CUDA compiles the others.
+# architecture: a build of the library with CUDA compiles the others. --run-only
+# takes the programs that a call on another machine left in build/gpu.
 set -euo pipefail
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tools/say.sh
 
-if ! command -v nvcc >/dev/null; then
-  say "Skipped: nvcc, CUDA's compiler, was not found (12.1 or later)"
-  exit 0
-fi
+out=build/gpu
 case ${1:-} in
-  '' | --compile-only) ;;
-  *) fail "unknown argument $1; usage: tests/gpu/run.sh [--compile-only]" ;;
+  '' | --compile-only | --run-only) ;;
+  *) fail "unknown argument $1; usage: tests/gpu/run.sh" \
+    "[--compile-only | --run-only]" ;;
 esac
 
-out=build/gpu
+# check NAME OPTION [COMMAND...]: runs the comparison, perhaps under a tool.
+check() {
+  local log=$out/$1.log status=0
+  say "Checking: $1"
+  "${@:3}" "$out/correctness" $2 >"$log" 2>&1 || status=$?
+  if ((status == 77)); then # There is no GPU, and it says so.
+    cat "$log"
+    exit
+  elif ((status != 0)); then
+    grep -v '^ok' "$log" | head -n 40 >&2 || true
+    fail "the engine is wrong on this GPU; all of it is in $log"
+  fi
+  say "$(grep -c '^ok' "$log") checks passed: $(tail -n 1 "$log")"
+}
+
+run() {
+  check "each rule, type and mode" --quick
+  if command -v compute-sanitizer >/dev/null; then
+    for tool in memcheck initcheck synccheck; do
+      check "$tool" --brief compute-sanitizer --tool "$tool" --error-exitcode 1
+    done
+  else
+    say "compute-sanitizer was not found: memory accesses are not checked"
+  fi
+  say "Measuring, some minutes"
+  "${PYTHON:-python3}" tests/gpu/measure.py "$out"
+  check "larger tensors, too" ""
+  if command -v compute-sanitizer >/dev/null; then
+    check racecheck --brief compute-sanitizer --tool racecheck \
+      --error-exitcode 1
+  fi
+}
+
+if [[ ${1:-} == --run-only ]]; then
+  run
+  exit
+fi
+if ! command -v nvcc >/dev/null; then
+  say "Skipped: nvcc, CUDA's compiler, was not found (12.8 or later)"
+  exit 0
+fi
+
 mkdir -p "$out"
 rm -f "$out"/*.log
 
@@ -85,7 +126,8 @@ printf '%s\0' "${engine[@]}" "${programs[@]}" |
 
 # Arrays or rules of a thread that aren't in registers make a step three times as
 # slow. (Of float64's a few numbers never fit.)
-kernels='Function properties for .*(Dense|TakeRows)WorkI[^d]'
+rows='TakeRows|TakeRowWise|CatchUp|SumRows'
+kernels="Function properties for .*(Dense|$rows)WorkI[^d]"
 stacks=$(grep -hA 1 -E "$kernels" "$out"/*.log | grep ' bytes stack frame') ||
   fail "the compiler's reports in $out name none of these kernels"
 if grep -v ' 0 bytes stack frame' <<<"$stacks"; then
@@ -100,37 +142,4 @@ for program in correctness speed; do
   nvcc -o "$out/$program" "$out/$program.o" "${objects[@]}"
 done
 say "Compiled $out/{correctness,speed}"
-if [[ ${1:-} == --compile-only ]]; then
-  exit
-fi
-
-say "Checking every rule, type and mode"
-log=$out/correctness.log status=0
-"$out/correctness" >"$log" || status=$?
-if ((status == 77)); then # There is no GPU, and it says so.
-  cat "$log"
-  exit
-elif ((status != 0)); then
-  grep -vE '^(ok|tf_opt:)' "$log" >&2 || true
-  fail "the engine is wrong on this GPU; all of it is in $log"
-fi
-grep -vE '^(ok|tf_opt:)' "$log"
-say "$(grep -c '^ok' "$log") checks passed"
-
-if command -v compute-sanitizer >/dev/null; then
-  for tool in memcheck racecheck; do
-    log=$out/$tool.log
-    say "Checking memory accesses: compute-sanitizer --tool $tool"
-    compute-sanitizer --tool "$tool" --error-exitcode 1 \
-      "$out/correctness" --brief >"$log" 2>&1 || {
-      grep -vE '^(ok|tf_opt:)' "$log" | head -n 40 >&2
-      fail "compute-sanitizer found something; all of it is in $log"
-    }
-    tail -n 1 "$log"
-  done
-else
-  say "compute-sanitizer was not found: memory accesses are not checked"
-fi
-
-say "Measuring, some minutes"
-"${PYTHON:-python3}" tests/gpu/measure.py "$out"
+[[ ${1:-} == --compile-only ]] || run

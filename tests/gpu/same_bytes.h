@@ -62,7 +62,7 @@ bool WriteTheSame(const OnHost& on_host, const Launch& launch) {
   for (const CpuWay& way : ways) {
     arena.Restore(before);
     prefetch_distance = 512 * Any(2);  // As other processors choose it.
-    on_host(way);
+    arena.Guarded([&] { on_host(way); });
     if (expected.empty()) expected = arena.Bytes();
     right = right && arena.Bytes() == expected;
   }
@@ -73,23 +73,15 @@ bool WriteTheSame(const OnHost& on_host, const Launch& launch) {
         stream, [](std::size_t bytes) { return arena.New<char>(bytes + 1); }});
   };
   if (++launched % 3 == 0) work = Captured(work);
-  Require(work(nullptr));
-  WaitForDevice();
+  arena.Guarded([&] {
+    Require(work(nullptr));
+    WaitForDevice();
+  });
   // With the workspace, behind which there is poison.
   const std::string found = arena.Bytes();
   arena.Restore(expected);
   return right && found.compare(0, expected.size(), expected) == 0 &&
          found.substr(found.size() - 64) == std::string(64, '\xff');
-}
-
-// Tells of a wrong row of the i-th table.
-inline void SetReport(const TableSlices& slices, int i, int64_t entry,
-                      int64_t row, BadRow* report) {
-  report->table = i + 1;
-  report->has_values = entry < slices.count;
-  report->row = row;
-  report->at = entry < slices.count ? entry : entry - slices.count;
-  report->rows = slices.rows;
 }
 
 }  // namespace tf_opt

@@ -24,7 +24,7 @@ def _wheel(loaded: library.Library) -> str:
         return "CPU"
     return (
         f"GPU and CPU (CUDA {loaded.cuda}, for compute capability "
-        f"{gpu.as_text(gpu.COMPUTE_CAPABILITY)} and later; needs NVIDIA driver "
+        f"{gpu.COMPUTE_CAPABILITY} and later; needs NVIDIA driver "
         f"{loaded.minimum_driver} or later)"
     )
 

@@ -135,6 +135,27 @@ struct StepArrays {
   std::vector<StepArray> arrays;
 };
 
+// Why a step wrote nothing. A GPU tells the host, where it can read it without
+// a wait.
+struct Refusal {
+  enum Kind {
+    kNone,
+    kScalar,
+    kFrameScalar,
+    kLayer,
+    kNoAccumulators,
+    kIndex,
+    kAccumulatedRow  // Of those without values.
+  };
+
+  int kind = kNone;
+  int index = 0;      // Of the scalar among its kind, or of the table.
+  double scalar = 0;  // What is out of range.
+  int64_t row = 0;    // The row that the table lacks, or the layer.
+  int64_t at = 0;     // The row's place among its kind.
+  int64_t rows = 0;   // Of the table.
+};
+
 // A gradient of some rows of a table, without its types.
 struct TableSlices {
   TF_OPT_RULE_INLINE int64_t entries() const { return count + more_count; }
@@ -146,6 +167,12 @@ struct TableSlices {
     const int64_t at = has_values ? entry : entry - count;
     return wide_ids ? static_cast<const int64_t*>(from)[at]
                     : static_cast<const int32_t*>(from)[at];
+  }
+  // What is told of an entry of the i-th table, which lacks the row.
+  TF_OPT_RULE_INLINE Refusal RefusalOf(int i, int64_t entry) const {
+    const int64_t row = IdOf(entry);
+    if (entry < count) return {Refusal::kIndex, i, 0, row, entry, rows};
+    return {Refusal::kAccumulatedRow, i, 0, row, entry - count, rows};
   }
   // Writes a row to other ids of the same type.
   TF_OPT_RULE_INLINE void WriteId(int64_t row, int64_t at, void* to) const {
@@ -175,10 +202,6 @@ struct TableSlices {
   bool wide_ids = false;  // Rows are int64_t, not int32_t.
   int64_t rows = 0;       // Of the table.
   int64_t width = 1;      // Elements of a row.
-  int64_t capacity = 0;   // Missed steps that there is room for.
-  // Results of MergeSlicesGpu, with room for all entries.
-  void* merged_ids = nullptr;
-  void* merged_values = nullptr;
 };
 
 // How rows of tables are updated.
@@ -214,17 +237,37 @@ struct Step {
   bool has_accumulators = true;
   RowOptions rows;
   std::vector<TableSlices> slices;  // One for each variable, if sparse.
+  // Missed steps that there is room for, of each variable whose rows wait.
+  std::vector<int64_t> capacities;
 };
 
-// An id of a sparse gradient outside of its table. A GPU tells the host, where
-// it can read it without a wait.
-struct BadRow {
-  int table = 0;            // Its number, from 1 on; 0: there is none.
-  bool has_values = false;  // Or it is one of the rows without.
-  int64_t row = 0;
-  int64_t at = 0;    // Among those with, or without, values.
-  int64_t rows = 0;  // Of the table.
-};
+// Finds the first of these numbers of a struct that is out of its range.
+TF_OPT_HOST_DEVICE inline void CheckRanges(const ScalarInput* inputs,
+                                           std::size_t count,
+                                           const void* numbers,
+                                           Refusal::Kind kind,
+                                           Refusal* refusal) {
+  for (std::size_t k = 0; k < count && refusal->kind == Refusal::kNone; ++k) {
+    const double number = inputs[k].Get(numbers);
+    if (IsInRange(inputs[k].range, number)) continue;
+    refusal->kind = kind;
+    refusal->index = static_cast<int>(k);
+    refusal->scalar = number;
+  }
+}
+
+// Checks the layer that a step takes, and whether it may only accumulate.
+TF_OPT_HOST_DEVICE inline void CheckLayer(const StepLayer& layers,
+                                          int64_t layer, bool may_accumulate,
+                                          const FrameInputs& frame,
+                                          Refusal* refusal) {
+  if (!frame.update && !may_accumulate) {
+    refusal->kind = Refusal::kNoAccumulators;
+  } else if (layers.at != nullptr && (layer < 0 || layer >= layers.count)) {
+    refusal->kind = Refusal::kLayer;
+    refusal->row = layer;
+  }
+}
 
 }  // namespace tf_opt
 

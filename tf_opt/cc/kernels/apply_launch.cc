@@ -206,13 +206,29 @@ absl::Status ApplyLaunch::CheckTypes() const {
   return absl::OkStatus();
 }
 
-absl::Status ApplyLaunch::CheckLayer(int64_t* number) const {
-  if (stacked_ < 0) return absl::OkStatus();
-  *number = ReadOnce(step.layer.at);
-  if (*number >= 0 && *number < step.layer.count) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "`", step.layer.input, "` must be in [0, ", step.layer.count,
-      "), the rows of `", operands_[stacked_].name, "`, got ", *number));
+absl::Status ApplyLaunch::ErrorOf(const Refusal& refusal) const {
+  switch (refusal.kind) {
+    case Refusal::kIndex:
+    case Refusal::kAccumulatedRow:
+      return BadRowError(refusal, attributes_.tables);
+    case Refusal::kLayer:
+      return absl::InvalidArgumentError(
+          absl::StrCat("`", step.layer.input, "` must be in [0, ",
+                       step.layer.count, "), the rows of `",
+                       operands_[stacked_].name, "`, got ", refusal.row));
+    case Refusal::kNoAccumulators:
+      return absl::InvalidArgumentError(
+          "`accumulators` must hold one variable for each gradient where "
+          "`update` is false, got none");
+    default:
+      const ScalarInput& scalar =
+          refusal.kind == Refusal::kScalar
+              ? attributes_.optimizer->rule.scalars[refusal.index]
+              : kFrameScalars[refusal.index];
+      return absl::InvalidArgumentError(
+          absl::StrCat("`", scalar.name, "` must be ", Describe(scalar.range),
+                       ", got ", refusal.scalar));
+  }
 }
 
 OperandSet ApplyLaunch::RoundedAtRandom() const {
@@ -245,7 +261,7 @@ void ApplyLaunch::AddArrays(int64_t layer) {
   }
   const int last = static_cast<int>(operands_.size()) - 1;
   for (int i = 0; step.rows.waits && i < size(); ++i) {
-    step.slices[i].capacity = array(last, i).dim_size(0);
+    step.capacities.push_back(array(last, i).dim_size(0));
   }
   arrays.arrays.resize(arrays_.size());
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {

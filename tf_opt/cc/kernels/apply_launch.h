@@ -68,8 +68,8 @@ class ApplyLaunch {
   }
   bool has(int k) const { return k >= 0 && arrays_[k * size()] != nullptr; }
 
-  // Checks the layer, if there is one, and sets `number` to it.
-  absl::Status CheckLayer(int64_t* number) const;
+  // The error for a number that was refused, or a row.
+  absl::Status ErrorOf(const Refusal& refusal) const;
 
   // Adds the arrays to the step, the stacked operand from `layer` on, and what
   // is rounded at random.

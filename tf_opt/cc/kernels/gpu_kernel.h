@@ -1,5 +1,5 @@
-// What kernels share that call the engine for GPUs: its queue and errors, and
-// sparse gradients. Their rows are on the device, so an op learns of a bad one
+// What kernels share that call the engine for GPUs: its queue and errors. A
+// step's numbers and rows are on the device, so an op learns of a wrong one
 // only later: the next step of the same op tells.
 #ifndef TF_OPT_CC_KERNELS_GPU_KERNEL_H_
 #define TF_OPT_CC_KERNELS_GPU_KERNEL_H_
@@ -17,7 +17,7 @@
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
-#include "tf_opt/cc/kernels/slices.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "xla/stream_executor/stream.h"
 
 namespace tf_opt {
@@ -46,34 +46,43 @@ inline absl::Status CudaStatus(const char* error) {
                           : absl::InternalError(absl::StrCat("CUDA: ", error));
 }
 
-// Where the device writes the first bad row of a kernel's steps.
-class BadRowReport {
+// Where the device tells why the first step of a kernel wrote nothing.
+class GpuReport {
  public:
-  // Finds `place` for the next step; fails if an earlier step had a bad row.
+  // Finds the `place` for the next step, in the device's addresses; fails if an
+  // earlier step was refused, with the error that `describe` makes of that.
+  template <typename Describe>
   absl::Status Open(tensorflow::OpKernelContext* context,
-                    const TableNames& names, BadRow** place) {
+                    const Describe& describe, Refusal** place) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (place_ == nullptr) {
+    if (report_ == nullptr) {
       tensorflow::AllocatorAttributes host;
       host.set_on_host(true);
       host.set_gpu_compatible(true);
       // Never released: the device may still write when the kernel is gone.
       auto* const memory = new tensorflow::Tensor;
       TF_RETURN_IF_ERROR(context->allocate_temp(
-          tensorflow::DT_UINT8, {int64_t{sizeof(BadRow)}}, memory, host));
-      place_ = new (memory->data()) BadRow;
+          tensorflow::DT_UINT8, {int64_t{sizeof(Refusal)}}, memory, host));
+      void* on_device;
+      TF_RETURN_IF_ERROR(CudaStatus(AddressOnGpu(memory->data(), &on_device)));
+      report_ = new (memory->data()) Refusal;
+      on_device_ = static_cast<Refusal*>(on_device);
     }
-    *place = place_;
-    if (place_->table == 0) return absl::OkStatus();
-    const absl::Status error = BadRowError(*place_, names);
-    place_->table = 0;
+    *place = on_device_;
+    // All of it was written before the kind.
+    if (__atomic_load_n(&report_->kind, __ATOMIC_ACQUIRE) == Refusal::kNone) {
+      return absl::OkStatus();
+    }
+    const absl::Status error = describe(*report_);
+    __atomic_store_n(&report_->kind, Refusal::kNone, __ATOMIC_RELEASE);
     return absl::InvalidArgumentError(
         absl::StrCat(error.message(), ", in an earlier step on this GPU"));
   }
 
  private:
   std::mutex mutex_;
-  BadRow* place_ = nullptr;
+  Refusal* report_ = nullptr;
+  Refusal* on_device_ = nullptr;
 };
 
 }  // namespace tf_opt

@@ -35,16 +35,17 @@ void ReadNumbers(const RuleInfo& rule, Step* step) {
   }
 }
 
-template <typename Scalars>
-absl::Status CheckRanges(const Scalars& scalars, const void* numbers) {
-  for (const ScalarInput& scalar : scalars) {
-    const double number = scalar.Get(numbers);
-    if (IsInRange(scalar.range, number)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", scalar.name, "` must be ", Describe(scalar.range),
-                     ", got ", number));
-  }
-  return absl::OkStatus();
+// Checks the numbers that all variables share.
+Refusal CheckNumbers(const RuleInfo& rule, const Step& step, int64_t layer) {
+  Refusal refusal;
+  // First, because a wrong layer leads to a wrong count.
+  CheckLayer(step.layer, layer, step.has_accumulators || step.rows.waits,
+             step.frame, &refusal);
+  CheckRanges(rule.scalars.data(), rule.scalars.size(), step.numbers.data(),
+              Refusal::kScalar, &refusal);
+  CheckRanges(kFrameScalars, std::size(kFrameScalars), &step.frame,
+              Refusal::kFrameScalar, &refusal);
+  return refusal;
 }
 
 // Checks the numbers of each variable and adds them to the step.
@@ -83,17 +84,10 @@ class ApplyOnCpuOp : public ApplyKernel {
     ReadNumbers(rule, &launch.step);
     if (!frame.enabled) return absl::OkStatus();
     TF_RETURN_IF_ERROR(launch.Prepare(context, frame.update, CopyOnCpu));
-    if (!frame.update && !launch.step.has_accumulators &&
-        !launch.step.rows.waits) {
-      return absl::InvalidArgumentError(
-          "`accumulators` must hold one variable for each gradient where "
-          "`update` is false, got none");
-    }
-    int64_t layer = 0;
-    TF_RETURN_IF_ERROR(launch.CheckLayer(&layer));
-    // After the layer, because a wrong layer leads to a wrong count.
-    TF_RETURN_IF_ERROR(CheckRanges(rule.scalars, launch.step.numbers.data()));
-    TF_RETURN_IF_ERROR(CheckRanges(kFrameScalars, &frame));
+    const int64_t* const at = launch.step.layer.at;
+    const int64_t layer = at == nullptr ? 0 : ReadOnce(at);
+    const Refusal refusal = CheckNumbers(rule, launch.step, layer);
+    if (refusal.kind != Refusal::kNone) return launch.ErrorOf(refusal);
     launch.AddArrays(layer);
     CpuStep step{std::move(launch.step)};
     TF_RETURN_IF_ERROR(AddVariables(&step));

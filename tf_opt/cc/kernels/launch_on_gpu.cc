@@ -11,6 +11,7 @@
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/gpu_kernel.h"
 #include "tf_opt/cc/kernels/kernel.h"
+#include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/rules/all_rules.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -49,15 +50,15 @@ class ApplyOnGpuOp : public ApplyKernel {
     // The device takes the layer.
     launch.AddArrays(/*layer=*/0);
     GpuStep step{std::move(launch.step)};
-    if (step.rows.sparse) {
-      TF_RETURN_IF_ERROR(CheckCounts(step.slices));
-      TF_RETURN_IF_ERROR(
-          report_.Open(context, attributes_.tables, &step.report));
-    }
+    if (step.rows.sparse) TF_RETURN_IF_ERROR(CheckCounts(step.slices));
+    TF_RETURN_IF_ERROR(report_.Open(
+        context,
+        [&](const Refusal& refusal) { return launch.ErrorOf(refusal); },
+        &step.report));
     return Apply(attributes_.optimizer->rule.op, step, queue);
   }
 
-  BadRowReport report_;
+  GpuReport report_;
 };
 
 [[maybe_unused]] const bool apply_is_registered =

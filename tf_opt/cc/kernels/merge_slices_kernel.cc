@@ -53,15 +53,16 @@ absl::Status Allocate(OpKernelContext* context, const OpInputList& values,
 // Merges slices of this type.
 template <typename T>
 absl::Status Merge(OpKernelContext* context, const OpInputList& values,
-                   std::vector<TableSlices> slices, BadRow* report) {
+                   const std::vector<TableSlices>& slices, Refusal* report) {
+  std::vector<SlicesToMerge> tables;
   for (int i = 0; i < values.size(); ++i) {
-    TF_RETURN_IF_ERROR(Allocate(context, values, i, slices[i].entries(),
-                                &slices[i].merged_ids,
-                                &slices[i].merged_values));
+    SlicesToMerge& table = tables.emplace_back(SlicesToMerge{slices[i]});
+    TF_RETURN_IF_ERROR(Allocate(context, values, i, table.entries(),
+                                &table.merged_ids, &table.merged_values));
   }
   Tensor workspace;
   return CudaStatus(
-      MergeSlicesGpu<T>(slices, report, QueueOf(context, &workspace)));
+      MergeSlicesGpu<T>(tables, report, QueueOf(context, &workspace)));
 }
 
 #else
@@ -116,8 +117,11 @@ class MergeSlicesOp : public Kernel {
     for (int i = 0; i < values.size(); ++i) slices[i].rows = numbers[i];
 #if defined(TF_OPT_GPU_DEVICE)
     TF_RETURN_IF_ERROR(CheckCounts(slices));
-    BadRow* report;
-    TF_RETURN_IF_ERROR(report_.Open(context, tables_, &report));
+    Refusal* report = nullptr;
+    TF_RETURN_IF_ERROR(report_.Open(
+        context,
+        [&](const Refusal& refusal) { return BadRowError(refusal, tables_); },
+        &report));
     return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
       return Merge<typename decltype(element)::type>(context, values, slices,
                                                      report);
@@ -137,7 +141,7 @@ class MergeSlicesOp : public Kernel {
 
   TableNames tables_;
 #if defined(TF_OPT_GPU_DEVICE)
-  BadRowReport report_;
+  GpuReport report_;
 #endif
 };
 

@@ -44,18 +44,14 @@ absl::Status CheckSliceShapes(int i, const std::string& name,
 
 // Sorts the entries of the i-th table in `entries`, which has room for twice as
 // many.
-BadRow SortEntries(int i, const TableSlices& slices, RowEntry* entries,
-                   SparseGradient* sorted) {
+Refusal SortEntries(int i, const TableSlices& slices, RowEntry* entries,
+                    SparseGradient* sorted) {
   const int64_t count = slices.entries();
   for (int64_t k = 0; k < count; ++k) {
     const int64_t row = slices.IdOf(k);
-    const bool has_values = k < slices.count;
-    if (row < 0 || row >= slices.rows) {
-      return {i + 1, has_values, row, has_values ? k : k - slices.count,
-              slices.rows};
-    }
+    if (row < 0 || row >= slices.rows) return slices.RefusalOf(i, k);
     entries[k] = {static_cast<uint32_t>(row),
-                  has_values ? static_cast<uint32_t>(k) : kNoValues};
+                  k < slices.count ? static_cast<uint32_t>(k) : kNoValues};
   }
   *sorted = {slices.values, slices.width,
              SortByRow(slices.rows, count, entries, entries + count), count};
@@ -94,12 +90,12 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
   return absl::OkStatus();
 }
 
-absl::Status BadRowError(const BadRow& bad, const TableNames& names) {
-  const int i = bad.table - 1;
+absl::Status BadRowError(const Refusal& bad, const TableNames& names) {
+  const int i = bad.index;
   return absl::InvalidArgumentError(absl::StrCat(
-      "`", bad.has_values ? "indices" : "accumulated_rows", "[", i, "]`",
-      names.Of(i), " must be in [0, ", bad.rows, "), the rows of `variables[",
-      i, "]`, got ", bad.row, " at ", bad.at));
+      "`", bad.kind == Refusal::kIndex ? "indices" : "accumulated_rows", "[", i,
+      "]`", names.Of(i), " must be in [0, ", bad.rows,
+      "), the rows of `variables[", i, "]`, got ", bad.row, " at ", bad.at));
 }
 
 absl::Status CheckCounts(const std::vector<TableSlices>& slices) {
@@ -142,7 +138,7 @@ absl::Status SortRows(const std::vector<TableSlices>& slices,
   }
   auto* const entries = static_cast<RowEntry*>(memory->data());
   sorted->resize(count);
-  std::vector<BadRow> bad(count);
+  std::vector<Refusal> bad(count);
   // Runs on other threads: it must not throw, so it allocates nothing.
   threads.ForTensors(count, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -150,8 +146,8 @@ absl::Status SortRows(const std::vector<TableSlices>& slices,
                            &(*sorted)[i]);
     }
   });
-  for (const BadRow& one : bad) {
-    if (one.table != 0) return BadRowError(one, names);
+  for (const Refusal& one : bad) {
+    if (one.kind != Refusal::kNone) return BadRowError(one, names);
   }
   return absl::OkStatus();
 }

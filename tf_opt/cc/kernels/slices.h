@@ -37,7 +37,7 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
                         std::vector<TableSlices>* slices);
 
 // The error for a row that is outside of its table.
-absl::Status BadRowError(const BadRow& bad, const TableNames& names);
+absl::Status BadRowError(const Refusal& bad, const TableNames& names);
 
 // Checks the numbers of rows and of entries.
 absl::Status CheckCounts(const std::vector<TableSlices>& slices);

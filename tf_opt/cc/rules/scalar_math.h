@@ -80,6 +80,16 @@ TF_OPT_HOST_DEVICE Number FirstWhere(Number count, const Holds& holds) {
   return low;
 }
 
+// The same, in fewer steps where that is a small number.
+template <typename Number, typename Holds>
+TF_OPT_HOST_DEVICE Number GallopWhere(Number count, const Holds& holds) {
+  Number end = 1;
+  while (end < count && !holds(end)) end *= 2;
+  const Number begin = end / 2;
+  return begin + FirstWhere((end < count ? end : count) - begin,
+                            [&](Number k) { return holds(begin + k); });
+}
+
 }  // namespace tf_opt
 
 #endif  // TF_OPT_CC_RULES_SCALAR_MATH_H_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import ctypes
 import functools
 
@@ -9,24 +10,23 @@ import tensorflow as tf
 
 from tf_opt.python.ops import library
 
-# The lowest compute capability that the kernels are compiled for; see
+# The lowest that the kernels are compiled for; see
 # tf_opt/cc/engines/gpu/architectures.options.
-COMPUTE_CAPABILITY = (8, 0)
+COMPUTE_CAPABILITY = "7.5"
 
 
-def as_text(capability: tuple[int, int]) -> str:
-    """Formats a compute capability as NVIDIA does."""
-    return ".".join(map(str, capability))
+def _visible() -> list[tf.config.PhysicalDevice]:
+    return tf.config.get_visible_devices("GPU")
 
 
-def _details(gpu: tf.config.PhysicalDevice) -> dict:
-    return tf.config.experimental.get_device_details(gpu)
+def _name(gpu: tf.config.PhysicalDevice) -> str:
+    details = tf.config.experimental.get_device_details(gpu)
+    return details.get("device_name", gpu.name)
 
 
 def names() -> list[str]:
-    """Returns the names of the GPUs that TensorFlow found."""
-    gpus = tf.config.list_physical_devices("GPU")
-    return [_details(gpu).get("device_name", gpu.name) for gpu in gpus]
+    """Returns the names of the GPUs that TensorFlow uses."""
+    return [_name(gpu) for gpu in _visible()]
 
 
 @functools.lru_cache(maxsize=1)
@@ -39,22 +39,19 @@ def problem() -> str | None:
         return "this is the wheel without kernels for GPUs"
     if not tf.test.is_built_with_cuda():
         return "this TensorFlow is built without CUDA"
-    gpus = tf.config.list_physical_devices("GPU")
-    if not gpus:
+    if not _visible():
         return "TensorFlow found no GPU"
-    loaded.handle.TfOptCudaDriverProblem.restype = ctypes.c_char_p
-    driver_problem = loaded.handle.TfOptCudaDriverProblem()
-    if driver_problem is not None:
-        return (
-            f"{driver_problem.decode()} (needed: driver "
-            f"{loaded.minimum_driver} or later)"
-        )
-    for gpu in gpus:
-        capability = _details(gpu).get("compute_capability", (0, 0))
-        if tuple(capability) < COMPUTE_CAPABILITY:
+    ask = loaded.handle.TfOptGpuProblem
+    ask.restype = ctypes.c_char_p
+    for gpu in _visible():
+        number = int(gpu.name.rpartition(":")[2])
+        # The question changes its thread's device.
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            found = thread.submit(ask, number).result()
+        if found is not None:
             return (
-                f"{gpu.name} has compute capability "
-                f"{as_text(capability)}, but the kernels are for "
-                f"{as_text(COMPUTE_CAPABILITY)} and later"
+                f"they can't run on {_name(gpu)}: {found.decode()}; needed are "
+                f"compute capability {COMPUTE_CAPABILITY} and driver "
+                f"{loaded.minimum_driver}, or later"
             )
     return None

@@ -196,7 +196,7 @@ void ApplySparse(const CpuStep& step,
     waiting.emplace_back(
         static_cast<float*>(step.arrays.Slot(first, i)), step.slices[i].rows,
         static_cast<MissedSteps*>(step.arrays.Slot(first + 1, i)),
-        step.slices[i].capacity);
+        step.capacities[i]);
   }
   const bool update = rules[0].frame.update;
   const RangeLoops<T>& loops =

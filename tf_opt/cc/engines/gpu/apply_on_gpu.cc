@@ -22,8 +22,8 @@ const char* ApplyDense(const GpuStep& step,
   GpuDevice device(queue.stream);
   const int64_t count = step.arrays.count();
   const GpuRules<Rule> rules(queue.allocate(GpuRules<Rule>::Bytes(count)));
-  device.Run(MakeRulesWork<Rule>{inputs, rules, count, nullptr},
-             BlocksOf(count));
+  const MakeRulesWork<Rule> make = {inputs, rules, count, step.report, nullptr};
+  device.Run(make, make.blocks());
   for (const auto& batch :
        PlanGpuBatches(step.arrays.Tensors<T>(Rule::kSlots))) {
     // Which leaves 64 registers for a thread.
@@ -56,6 +56,7 @@ std::vector<RowTable<T>> TablesOf(const GpuStep& step) {
     if (!step.rows.waits) continue;
     table.since = static_cast<float*>(arrays.Slot(next, i));
     table.missed = static_cast<MissedSteps*>(arrays.Slot(next + 1, i));
+    table.capacity = step.capacities[i];
   }
   return tables;
 }
@@ -70,9 +71,9 @@ const char* ApplyRows(const GpuStep& step,
   const auto batches = PlanRows(TablesOf<T, Rule>(step), how, Rule::kRowWise,
                                 GpuRules<Rule>::Bytes(count), queue);
   const GpuRules<Rule> rules(batches[0].header);
-  device.Run(MakeRulesWork<Rule>{inputs, rules, count,
-                                 how.waits ? batches[0].missed : nullptr},
-             BlocksOf(count));
+  const MakeRulesWork<Rule> make = {inputs, rules, count, step.report,
+                                    how.waits ? batches[0].missed : nullptr};
+  device.Run(make, make.blocks());
   SortAndSum(batches, how, step.report, &device);
   for (const RowBatch<T>& batch : batches) {
     const auto take = [&](Rows rows) {
@@ -112,7 +113,6 @@ const char* ApplyOnGpu(const GpuStep& step, const GpuQueue& queue) {
   inputs.has_accumulators = step.has_accumulators;
   inputs.waits = step.rows.waits;
   inputs.layer = step.layer;
-  if (step.layer.at != nullptr) CopyName(step.layer.input, inputs.layer_name);
   return WithElementType(step.arrays.element, [&](auto element) {
     using T = typename decltype(element)::type;
     return WithRule<Description, ComputeType<T>>(step.variant, [&](auto rule) {

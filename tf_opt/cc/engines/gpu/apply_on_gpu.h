@@ -32,16 +32,23 @@ struct GpuQueue {
   std::function<void*(std::size_t bytes)> allocate;  // Or throws bad_alloc.
 };
 
+// Why the kernels can't run on a GPU, in CUDA's words; null if they can. May
+// leave the thread with this GPU as its device.
+const char* GpuProblem(int device);
+
+// Finds the address that a device has for memory of the host that it can write.
+const char* AddressOnGpu(void* host, void** address);
+
 // Copies within the device's memory, in the stream's order.
 const char* CopyOnGpu(void* to, const void* from, std::size_t bytes,
                       void* stream);
 
 struct GpuStep : Step {
-  BadRow* report = nullptr;  // Where the device and the host see it.
+  Refusal* report = nullptr;  // Where the device and the host see it.
 };
 
 // Makes the rule of each variable and applies it, framed. If a number is out of
-// range, the device prints it and nothing is written.
+// its range or a row outside of its table, only the report is written.
 template <typename Description>
 const char* ApplyOnGpu(const GpuStep& step, const GpuQueue& queue);
 
@@ -51,10 +58,16 @@ const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
                                 const MeasureArguments& arguments,
                                 const GpuQueue& queue);
 
+// Slices, and where to merge them: there is room for all entries.
+struct SlicesToMerge : TableSlices {
+  void* merged_ids = nullptr;
+  void* merged_values = nullptr;
+};
+
 // Merges slices, whose values are of type T.
 template <typename T>
-const char* MergeSlicesGpu(const std::vector<TableSlices>& slices,
-                           BadRow* report, const GpuQueue& queue);
+const char* MergeSlicesGpu(const std::vector<SlicesToMerge>& slices,
+                           Refusal* report, const GpuQueue& queue);
 
 }  // namespace tf_opt
 

@@ -82,17 +82,27 @@ template <typename Work>
 __global__ void __launch_bounds__(kGpuThreads)
     RunStagedWork(const __grid_constant__ Work work) {
   __shared__ typename Work::Stage stages[2];
-  const int64_t parts = work.parts();
-  for (int64_t part = blockIdx.x; part < parts; part += gridDim.x) {
-    typename Work::Thread thread(work, part, threadIdx.x);
-    thread.Load(0, &stages[0]);
-    __syncthreads();
-    for (int64_t s = 0; s < thread.stages(); ++s) {
-      thread.Load(s + 1, &stages[(s + 1) % 2]);
-      thread.Add(s, stages[s % 2]);
+  if (blockIdx.x == 0 && threadIdx.x == 0) work.Report();
+  const int64_t parts = work.parts(), blocks = gridDim.x;
+  // Most parts have nothing to do: each warp looks at as many as it has
+  // threads.
+  for (int64_t first = blockIdx.x; first < parts;
+       first += kWarpThreads * blocks) {
+    const int64_t own = first + threadIdx.x % kWarpThreads * blocks;
+    uint32_t found =
+        __ballot_sync(0xffffffff, own < parts && work.Find(own) >= 0);
+    for (; found != 0; found &= found - 1) {
+      const int64_t part = first + (__ffs(found) - 1) * blocks;
+      typename Work::Thread thread(work, part, threadIdx.x);
+      thread.Load(0, &stages[0]);
       __syncthreads();
+      for (int64_t s = 0; s < thread.stages(); ++s) {
+        thread.Load(s + 1, &stages[(s + 1) % 2]);
+        thread.Add(s, stages[s % 2]);
+        __syncthreads();
+      }
+      thread.Finish();
     }
-    thread.Finish();
   }
 }
 
@@ -138,10 +148,6 @@ class CudaDevice {
   }
 
   // Templates, so that works, which the host compiles, too, may call them.
-  template <typename Number>
-  __device__ static Number AtomicAdd(Number* at, Number by) {
-    return atomicAdd(at, by);
-  }
   template <typename Number>
   __device__ static void AtomicMax(Number* at, Number value) {
     atomicMax(at, value);

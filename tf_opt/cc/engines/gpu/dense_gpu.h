@@ -245,17 +245,23 @@ TF_OPT_HOST_DEVICE bool HasPacks(const DenseTensor<T>& tensor) {
   return aligned;
 }
 
-// Makes the rule of each tensor.
+// Makes the rule of each tensor. A block makes only as many as a warp has
+// threads: on GPUs with few units for float64, more would wait for each other.
 template <typename Rule>
 struct MakeRulesWork {
+  int64_t blocks() const { return (count + kWarpThreads - 1) / kWarpThreads; }
+
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    const int64_t i = block * kGpuThreads + thread;
-    if (i < count) rules.Compute(inputs, i, missed);
+    const int64_t i = block * kWarpThreads + thread;
+    if (thread >= kWarpThreads || i >= count) return;
+    const Refusal refusal = rules.Compute(inputs, i, missed);
+    if (refusal.kind != Refusal::kNone) Tell<GpuDevice>(refusal, report);
   }
 
   typename GpuRules<Rule>::Inputs inputs;
   GpuRules<Rule> rules;
   int64_t count;
+  Refusal* report;
   MissedStep* missed;  // May be null.
 };
 

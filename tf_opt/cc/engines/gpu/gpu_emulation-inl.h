@@ -9,6 +9,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "tf_opt/cc/engines/gpu/gpu_work.h"
@@ -35,8 +36,11 @@ struct EmulatedConvert {
 
 class EmulatedDevice {
  public:
-  // The order in which threads run. Results must not depend on it.
-  enum class Order { kForward, kReversed, kRandom };
+  // The order in which threads run. Results must not depend on it. The last two
+  // are for the thread sanitizer, which then sees what a GPU's threads of one
+  // launch, or of one warp or block, share: half of them, at random, run on
+  // another thread of the host.
+  enum class Order { kForward, kReversed, kRandom, kTwoAtOnce, kTwoInside };
   static inline Order order = Order::kForward;
 
   explicit EmulatedDevice(void*) {}
@@ -58,7 +62,7 @@ class EmulatedDevice {
   void RunWarps(const Work& work, int64_t warps) {
     ForAll(warps, [&](int64_t warp) {
       GpuLanes lanes[kWarpThreads];
-      ForAll(kWarpThreads, [&](int64_t t) { lanes[t] = work.AddUp(warp, t); });
+      ForEach(kWarpThreads, [&](int64_t t) { lanes[t] = work.AddUp(warp, t); });
       double sums[kLanes];
       bool finite = true;
       for (int t = 0; t < kWarpThreads; ++t) {
@@ -66,7 +70,7 @@ class EmulatedDevice {
         finite &= lanes[t].finite;
       }
       const double sum = AddLanes<kLanes>(sums);
-      ForAll(kWarpThreads, [&](int64_t t) {
+      ForEach(kWarpThreads, [&](int64_t t) {
         lanes[t].finite = finite;
         work.Finish(warp, t, lanes[t], sum);
       });
@@ -76,19 +80,21 @@ class EmulatedDevice {
   template <typename Work>
   void RunStages(const Work& work) {
     using Thread = typename Work::Thread;
+    work.Report();
     ForAll(work.parts(), [&](int64_t part) {
+      if (work.Find(part) < 0) return;
       typename Work::Stage stages[2];
       std::memset(stages, 0xff, sizeof(stages));
       std::vector<Thread> threads;
       for (int t = 0; t < kGpuThreads; ++t) threads.emplace_back(work, part, t);
-      ForAll(kGpuThreads, [&](int64_t t) { threads[t].Load(0, &stages[0]); });
+      ForEach(kGpuThreads, [&](int64_t t) { threads[t].Load(0, &stages[0]); });
       for (int64_t s = 0; s < threads[0].stages(); ++s) {
-        ForAll(kGpuThreads, [&](int64_t t) {
+        ForEach(kGpuThreads, [&](int64_t t) {
           threads[t].Load(s + 1, &stages[(s + 1) % 2]);
           threads[t].Add(s, stages[s % 2]);
         });
       }
-      ForAll(kGpuThreads, [&](int64_t t) { threads[t].Finish(); });
+      ForEach(kGpuThreads, [&](int64_t t) { threads[t].Finish(); });
     });
   }
 
@@ -97,20 +103,24 @@ class EmulatedDevice {
     std::memcpy(to, from, bytes);
   }
 
-  static uint32_t AtomicAdd(uint32_t* at, uint32_t by) {
-    const uint32_t before = *at;
-    *at += by;
-    return before;
+  template <typename Number>
+  static void AtomicMax(Number* at, Number value) {
+    Number now = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (now < value &&
+           !__atomic_compare_exchange_n(at, &now, value, /*weak=*/true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
   }
-  static void AtomicMax(uint32_t* at, uint32_t value) {
-    *at = std::max(*at, value);
+  static void Publish(int* at, int number) {
+    __atomic_store_n(at, number, __ATOMIC_RELEASE);
   }
-  static void Publish(int* at, int number) { *at = number; }
 
  private:
+  // The threads of a launch, or its warps or blocks.
   template <typename Use>
   static void ForAll(int64_t count, const Use& use) {
-    if (order == Order::kForward) {
+    if (order == Order::kTwoAtOnce) return InTwoThreads(count, use);
+    if (order == Order::kForward || order == Order::kTwoInside) {
       for (int64_t k = 0; k < count; ++k) use(k);
       return;
     }
@@ -120,6 +130,30 @@ class EmulatedDevice {
       std::shuffle(all.begin(), all.end(), std::minstd_rand(count));
     }
     for (const int64_t k : all) use(k);
+  }
+  // The threads of one of these.
+  template <typename Use>
+  static void ForEach(int64_t count, const Use& use) {
+    // Not each time: there are many, and starting a thread takes long.
+    static int calls = 0;
+    if (order == Order::kTwoInside && ++calls % 16 == 0) {
+      return InTwoThreads(count, use);
+    }
+    if (order != Order::kTwoAtOnce) return ForAll(count, use);
+    for (int64_t k = 0; k < count; ++k) use(k);
+  }
+
+  template <typename Use>
+  static void InTwoThreads(int64_t count, const Use& use) {
+    const auto run = [&](bool is_other) {
+      std::minstd_rand random(count);
+      for (int64_t k = 0; k < count; ++k) {
+        if ((random() >> 8 & 1) == is_other) use(k);
+      }
+    };
+    std::thread other(run, true);
+    run(false);
+    other.join();
   }
 
   const char* error_ = nullptr;

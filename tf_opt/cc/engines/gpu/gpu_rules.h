@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <iterator>
 #include <type_traits>
 
@@ -18,55 +17,31 @@
 
 namespace tf_opt {
 
-// A device can't read text of the host.
-constexpr int kGpuNameCapacity = 40;
-using GpuName = char[kGpuNameCapacity];
-inline void CopyName(const char* from, GpuName& to) {
-  std::snprintf(to, kGpuNameCapacity, "%s", from);
-}
-
 // Some numbers of a struct with their addresses in device memory; the host
 // knows the others.
 template <typename Numbers, int kCapacity>
 struct GpuScalars {
-  struct Entry {
-    ScalarInput input;
-    GpuName name;
-    const void* at;
-  };
-
-  void Add(const ScalarInput& input, const void* at) {
-    Entry& entry = entries[count++];
-    entry.input = input;
-    CopyName(input.name, entry.name);
-    entry.at = at;
+  void Add(const ScalarInput& input, const void* from) {
+    inputs[count] = input;
+    at[count++] = from;
   }
 
   TF_OPT_HOST_DEVICE Numbers Read() const {
     Numbers numbers = known;
-    for (int k = 0; k < count; ++k) {
-      entries[k].input.Read(entries[k].at, &numbers);
-    }
+    for (int k = 0; k < count; ++k) inputs[k].Read(at[k], &numbers);
     return numbers;
   }
 
-  // Prints the numbers that are out of range.
-  TF_OPT_HOST_DEVICE bool Check(const Numbers& numbers) const {
-    bool valid = true;
-    for (int k = 0; k < count; ++k) {
-      const ScalarInput& input = entries[k].input;
-      const double number = input.Get(&numbers);
-      if (IsInRange(input.range, number)) continue;
-      valid = false;
-      printf("tf_opt: `%s` must be %s, got %g; nothing was written\n",
-             entries[k].name, Describe(input.range), number);
-    }
-    return valid;
+  // Finds the first number that is out of its range.
+  TF_OPT_HOST_DEVICE void Check(const Numbers& numbers, Refusal::Kind kind,
+                                Refusal* refusal) const {
+    CheckRanges(inputs, count, &numbers, kind, refusal);
   }
 
   Numbers known;
   int count = 0;
-  Entry entries[kCapacity];
+  ScalarInput inputs[kCapacity];
+  const void* at[kCapacity];
 };
 
 // Inputs of a step. All pointers are to device memory.
@@ -80,7 +55,6 @@ struct GpuStepInputs {
   bool has_accumulators = true;
   bool waits = false;  // If neither, every step must update.
   StepLayer layer;
-  GpuName layer_name;
 };
 
 // What a step knows on the device besides its rules.
@@ -110,11 +84,10 @@ class GpuRules {
   }
 
   // Computes the rule of tensor i, in thread i. Thread 0 also checks all
-  // numbers. A number out of range makes the rules invalid and is printed: a
-  // device can't return an error without a wait. Also computes what rows miss
-  // that miss this step, unless `missed` is null.
-  TF_OPT_HOST_DEVICE void Compute(const Inputs& inputs, int64_t i,
-                                  MissedStep* missed) const {
+  // numbers and returns what is wrong, which makes the rules invalid. Also
+  // computes what rows miss that miss this step, unless `missed` is null.
+  TF_OPT_HOST_DEVICE Refusal Compute(const Inputs& inputs, int64_t i,
+                                     MissedStep* missed) const {
     const auto hyperparameters = inputs.scalars.Read();
     const typename Rule::Scalars scalars(hyperparameters);
     const FrameInputs frame = inputs.frame.Read();
@@ -122,18 +95,23 @@ class GpuRules {
     if (missed != nullptr) {
       missed[i] = MissedStepOf<Rule>(scalars, frame, inputs.variables[i]);
     }
-    if (i == 0) {
-      const int64_t layer =
-          inputs.layer.at == nullptr ? 0 : ReadOnce(inputs.layer.at);
-      // A step that is not enabled uses no number.
-      const bool writes =
-          frame.enabled &&
-          inputs.scalars.Check(hyperparameters) & inputs.frame.Check(frame) &
-              CheckLayer(inputs, layer) & CheckUpdate(inputs, frame);
-      // Rows go on waiting while gradients are accumulated.
-      *header_ = {layer, writes, frame.update,
-                  frame.update || !inputs.has_accumulators};
+    if (i != 0) return {};
+    const int64_t layer =
+        inputs.layer.at == nullptr ? 0 : ReadOnce(inputs.layer.at);
+    // A step that is not enabled uses no number.
+    Refusal refusal;
+    if (frame.enabled) {
+      CheckLayer(inputs.layer, layer, inputs.has_accumulators || inputs.waits,
+                 frame, &refusal);
+      inputs.scalars.Check(hyperparameters, Refusal::kScalar, &refusal);
+      inputs.frame.Check(frame, Refusal::kFrameScalar, &refusal);
     }
+    header_->layer = layer;
+    header_->writes = frame.enabled && refusal.kind == Refusal::kNone;
+    header_->updates = frame.update;
+    // Rows go on waiting while gradients are accumulated.
+    header_->catches_up = frame.update || !inputs.has_accumulators;
+    return refusal;
   }
 
   TF_OPT_HOST_DEVICE const GpuStepHeader* header() const { return header_; }
@@ -142,26 +120,6 @@ class GpuRules {
   }
 
  private:
-  TF_OPT_HOST_DEVICE static bool CheckLayer(const Inputs& inputs,
-                                            int64_t layer) {
-    const int64_t count = inputs.layer.count;
-    if (inputs.layer.at == nullptr || (layer >= 0 && layer < count))
-      return true;
-    printf("tf_opt: `%s` must be in [0, %lld), got %lld; nothing was written\n",
-           inputs.layer_name, static_cast<long long>(count),
-           static_cast<long long>(layer));
-    return false;
-  }
-
-  TF_OPT_HOST_DEVICE static bool CheckUpdate(const Inputs& inputs,
-                                             const FrameInputs& frame) {
-    if (frame.update || inputs.has_accumulators || inputs.waits) return true;
-    printf(
-        "tf_opt: `accumulators` must hold one variable for each gradient where "
-        "`update` is false, got none; nothing was written\n");
-    return false;
-  }
-
   GpuStepHeader* header_;
   FramedRule<Rule>* rules_;
 };

@@ -113,13 +113,17 @@ class GpuState {
                                       int64_t element) {
     if constexpr (sizeof(E) == sizeof(V)) {
       return value;
-    } else if constexpr (sizeof(E) == 2) {
-      const float shorter = static_cast<float>(value);
-      return bits.at_random
-                 ? RoundAtRandom(shorter, RandomBitsOf(bits.key, element), E())
-                 : GpuConvert::Narrow(shorter, E());
     } else {
-      return static_cast<float>(value);
+      // Which NaN a conversion makes depends on the GPU.
+      const float shorter = CanonicalNan(static_cast<float>(value));
+      if constexpr (sizeof(E) == sizeof(float)) {
+        return shorter;
+      } else {
+        return bits.at_random
+                   ? RoundAtRandom(shorter, RandomBitsOf(bits.key, element),
+                                   E())
+                   : GpuConvert::Narrow(shorter, E());
+      }
     }
   }
 };

@@ -8,6 +8,10 @@
 #include <type_traits>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/gpu_batch.h"
 #include "tf_opt/cc/engines/gpu/gpu_work.h"
@@ -74,34 +78,63 @@ const char* AddUp(int64_t count, uint32_t* numbers, void* room,
 
 #endif
 
+// Divides a table's rows among threads.
+template <typename T>
+void Divide(bool warp_a_row, RowTable<T>* table) {
+  table->tensor.operands[kGradient] = const_cast<void*>(table->values);
+  constexpr int kPack = kGpuPackOf<T>;
+  table->packs = table->width % kPack == 0 && HasPacks(table->tensor);
+  const int pack = table->packs ? kPack : 1;
+  while (table->group() < kWarpThreads &&
+         (warp_a_row || table->group() * pack < table->width)) {
+    ++table->group_shift;
+  }
+}
+
 // Adds a table to a batch that has room.
 template <typename T>
-void AddTable(RowTable<T> table, bool warp_a_row, RowBatch<T>* batch) {
-  table.tensor.operands[kGradient] = const_cast<void*>(table.values);
-  constexpr int kPack = kGpuPackOf<T>;
-  table.packs = table.width % kPack == 0 && HasPacks(table.tensor);
-  const int pack = table.packs ? kPack : 1;
-  while (table.group() < kWarpThreads &&
-         (warp_a_row || table.group() * pack < table.width)) {
-    ++table.group_shift;
-  }
-  table.key_begin = batch->keys_end;
+void AddTable(const RowTable<T>& table, RowBatch<T>* batch) {
   batch->keys_end += static_cast<uint32_t>(table.rows + 1);
-  // A warp that measures a row has no other.
-  batch->rounds = warp_a_row ? 1 : kRowRounds;
-  const int64_t block_rows = kGpuThreads / table.group() * batch->rounds;
+  const int64_t groups = kGpuThreads / table.group();
   const int i = batch->count++;
-  const auto add = [i](int64_t more, int64_t* ends) {
-    ends[i] = (i == 0 ? 0 : ends[i - 1]) + more;
+  const auto add = [i](int64_t count, int64_t size, int64_t* ends) {
+    ends[i] = (i == 0 ? 0 : ends[i - 1]) + (count + size - 1) / size;
   };
-  const int64_t entries = table.entries();
-  add(entries, batch->entry_ends);
-  add((entries + block_rows - 1) / block_rows, batch->entry_block_ends);
-  add((table.rows + block_rows - 1) / block_rows, batch->row_block_ends);
+  add(table.entries(), 1, batch->entry_ends);
+  add(table.entries(), groups * batch->entry_rounds, batch->entry_block_ends);
+  add(table.rows, groups * batch->row_rounds, batch->row_block_ends);
   batch->tables[i] = table;
 }
 
 }  // namespace
+
+const char* GpuProblem(int device) {
+#if defined(__CUDACC__)
+  // Loads the kernel: for this GPU there may be no machine code, and the driver
+  // may be too old to make it.
+  cudaFuncAttributes attributes;
+  cudaError_t error = cudaSetDevice(device);
+  if (error == cudaSuccess) {
+    error = cudaFuncGetAttributes(&attributes, RunWork<1, MakeKeysWork<float>>);
+  }
+  cudaGetLastError();  // No later launch has failed.
+  return ErrorOf(error);
+#else
+  return nullptr;
+#endif
+}
+
+const char* AddressOnGpu(void* host, void** address) {
+#if defined(__CUDACC__)
+  cudaPointerAttributes attributes;
+  const cudaError_t error = cudaPointerGetAttributes(&attributes, host);
+  *address = attributes.devicePointer;
+  return ErrorOf(error);
+#else
+  *address = host;
+  return nullptr;
+#endif
+}
 
 const char* CopyOnGpu(void* to, const void* from, std::size_t bytes,
                       void* stream) {
@@ -128,44 +161,59 @@ const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
 }
 
 template <typename T>
-std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
+std::vector<RowBatch<T>> PlanRows(std::vector<RowTable<T>> tables,
                                   const RowOptions& how, bool warp_a_row,
                                   std::size_t rule_bytes,
                                   const GpuQueue& queue) {
+  int64_t threads = 0;
+  for (RowTable<T>& table : tables) {
+    Divide(warp_a_row, &table);
+    threads += table.entries() * table.group();
+  }
   std::vector<RowBatch<T>> batches;
   constexpr uint32_t kMostKeys = ~0u - 1;
   int64_t entries = 0;
-  for (const RowTable<T>& table : tables) {
+  for (RowTable<T>& table : tables) {
     if (batches.empty() || batches.back().count == RowBatch<T>::kCapacity ||
         table.rows >= kMostKeys - batches.back().keys_end) {
       batches.emplace_back();
       batches.back().first = static_cast<int>(&table - tables.data());
       batches.back().first_entry = entries;
+      // A warp that measures a row has no other.
+      batches.back().row_rounds = warp_a_row ? 1 : kRowRounds;
+      const bool has_many = BlocksOf(threads) >= kManyBlocks;
+      batches.back().entry_rounds = has_many ? batches.back().row_rounds : 1;
     }
-    AddTable(table, warp_a_row, &batches.back());
+    table.key_begin = batches.back().keys_end;
+    AddTable(table, &batches.back());
     entries += table.entries();
   }
 
   // First counts the bytes, then gives each array its place.
   constexpr std::size_t kAlignment = 256;
   uintptr_t end = 0;
-  const auto place = [&end](auto** array, int64_t count) {
+  [[maybe_unused]] bool poisons = false;
+  const auto place = [&](auto** array, int64_t count) {
     *array = reinterpret_cast<std::remove_reference_t<decltype(*array)>>(end);
     const std::size_t bytes = count * sizeof(**array);
-    end += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    [[maybe_unused]] const uintptr_t array_end = end + bytes;
+    end += (bytes + kAlignment) / kAlignment * kAlignment;
+#if defined(__SANITIZE_ADDRESS__)
+    if (poisons) __asan_poison_memory_region((void*)array_end, end - array_end);
+#endif
   };
   for (const bool counts : {true, false}) {
     if (!counts) end = reinterpret_cast<uintptr_t>(queue.allocate(end));
-    uint32_t* flags;
+    poisons = !counts;
+    uint32_t* bad;
     char* rules;
     MissedStep* missed;
-    place(&flags, 1 + batches.size());
+    place(&bad, 1);
     place(&rules, rule_bytes);
     place(&missed, tables.size());
     for (RowBatch<T>& batch : batches) {
       const int64_t count = batch.entries();
-      batch.bad = flags;
-      batch.long_count = flags + 1 + (&batch - batches.data());
+      batch.bad = bad;
       if (rule_bytes > 0) {
         batch.header = reinterpret_cast<GpuStepHeader*>(rules);
       }
@@ -175,12 +223,13 @@ std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
       place(&batch.unsorted_keys, count);
       place(&batch.unsorted_positions, count);
       if (rule_bytes == 0) batch.counts = batch.unsorted_keys;
-      place(&batch.long_segments, count / kLongSegment);
       if (how.sparse && !how.lazy) place(&batch.occurs, batch.keys_end);
       if (how.waits) place(&batch.waiting, batch.count);
       for (int i = 0; i < batch.count; ++i) {
         RowTable<T>& table = batch.tables[i];
-        place(&table.sums, table.count * table.width);
+        const int64_t windows =
+            (table.entries() + kSegmentWindow - 1) / kSegmentWindow;
+        place(&table.sums, windows * table.width);
       }
       std::size_t sum = 0;
       Sort(count, 32, batch.keys, batch.keys, batch.keys, batch.keys, nullptr,
@@ -195,8 +244,8 @@ std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
 
 template <typename T>
 void SortAndSum(const std::vector<RowBatch<T>>& batches, const RowOptions& how,
-                BadRow* report, GpuDevice* device) {
-  device->Clear(batches[0].bad, (1 + batches.size()) * sizeof(uint32_t));
+                Refusal* report, GpuDevice* device) {
+  device->Clear(batches[0].bad, sizeof(uint32_t));
   for (const RowBatch<T>& batch : batches) {
     if (batch.occurs != nullptr) device->Clear(batch.occurs, batch.keys_end);
     const int64_t waiting = how.waits ? batch.count : 0;
@@ -211,8 +260,6 @@ void SortAndSum(const std::vector<RowBatch<T>>& batches, const RowOptions& how,
     device->Note(Sort(batch.entries(), bits, batch.unsorted_keys, batch.keys,
                       batch.unsorted_positions, batch.positions,
                       batch.sort_room, &bytes, device->stream()));
-    device->Run<4>(SumRowsWork<T>{batch, report},
-                   batch.blocks(Rows::kOccurring));
     int64_t columns = 1;
     for (int i = 0; i < batch.count; ++i) {
       if (batch.entries_of(i) <= kLongSegment) continue;
@@ -220,7 +267,7 @@ void SortAndSum(const std::vector<RowBatch<T>>& batches, const RowOptions& how,
     }
     constexpr int64_t kColumns = SumLongRowsWork<T>::kColumns;
     device->RunStages(
-        SumLongRowsWork<T>{batch, (columns + kColumns - 1) / kColumns});
+        SumLongRowsWork<T>{batch, (columns + kColumns - 1) / kColumns, report});
   }
 }
 
@@ -231,17 +278,18 @@ void MarkWaiting(const RowBatch<T>& batch, bool lazy, GpuDevice* device) {
 }
 
 template <typename T>
-const char* MergeSlicesGpu(const std::vector<TableSlices>& slices,
-                           BadRow* report, const GpuQueue& queue) {
+const char* MergeSlicesGpu(const std::vector<SlicesToMerge>& slices,
+                           Refusal* report, const GpuQueue& queue) {
   GpuDevice device(queue.stream);
   std::vector<RowTable<T>> tables;
-  for (const TableSlices& one : slices) tables.push_back({one});
+  for (const SlicesToMerge& one : slices) tables.push_back({one});
   const RowOptions how = {/*sparse=*/true, /*lazy=*/true};
   const auto batches = PlanRows(tables, how, /*warp_a_row=*/false,
                                 /*rule_bytes=*/0, queue);
   SortAndSum(batches, how, report, &device);
   for (const RowBatch<T>& batch : batches) {
     if (batch.entries() == 0) continue;
+    device.Run(MarkSegmentsWork<T>{batch}, BlocksOf(batch.entries()));
     std::size_t bytes = batch.sort_room_bytes;
     device.Note(AddUp(batch.entries(), batch.counts, batch.sort_room, &bytes,
                       queue.stream));
@@ -250,18 +298,18 @@ const char* MergeSlicesGpu(const std::vector<TableSlices>& slices,
   return device.error();
 }
 
-#define TF_OPT_INSTANTIATE(T)                                                \
-  template const char* MeasureGradientsGpu<T>(                               \
-      const std::vector<MeasuredTensor<T>>&, const MeasureArguments&,        \
-      const GpuQueue&);                                                      \
-  template std::vector<RowBatch<T>> PlanRows<T>(                             \
-      const std::vector<RowTable<T>>&, const RowOptions&, bool, std::size_t, \
-      const GpuQueue&);                                                      \
-  template void SortAndSum<T>(const std::vector<RowBatch<T>>&,               \
-                              const RowOptions&, BadRow*, GpuDevice*);       \
-  template void MarkWaiting<T>(const RowBatch<T>&, bool, GpuDevice*);        \
-  template const char* MergeSlicesGpu<T>(const std::vector<TableSlices>&,    \
-                                         BadRow*, const GpuQueue&)
+#define TF_OPT_INSTANTIATE(T)                                                  \
+  template const char* MeasureGradientsGpu<T>(                                 \
+      const std::vector<MeasuredTensor<T>>&, const MeasureArguments&,          \
+      const GpuQueue&);                                                        \
+  template std::vector<RowBatch<T>> PlanRows<T>(std::vector<RowTable<T>>,      \
+                                                const RowOptions&, bool,       \
+                                                std::size_t, const GpuQueue&); \
+  template void SortAndSum<T>(const std::vector<RowBatch<T>>&,                 \
+                              const RowOptions&, Refusal*, GpuDevice*);        \
+  template void MarkWaiting<T>(const RowBatch<T>&, bool, GpuDevice*);          \
+  template const char* MergeSlicesGpu<T>(const std::vector<SlicesToMerge>&,    \
+                                         Refusal*, const GpuQueue&)
 TF_OPT_INSTANTIATE(Half);
 TF_OPT_INSTANTIATE(BFloat16);
 TF_OPT_INSTANTIATE(float);

@@ -92,7 +92,7 @@ struct MeasureTilesWork {
         }
         for (int u = 0; u < kCount; ++u) {
           for (int j = 0; j < kLanesPerThread; ++j) {
-            lanes->sums[j] += Square(neighbours[u].Value(scale, j));
+            lanes->AddSquare(j, neighbours[u].Value(scale, j));
           }
         }
       }
@@ -111,7 +111,7 @@ struct MeasureTilesWork {
     // The last few elements, or all if they can't be loaded at once.
     for (; at < end; at += kLanes) {
       for (int j = 0; j < kLanesPerThread; ++j) {
-        if (at + j < end) lanes->sums[j] += Square(value(at + j));
+        if (at + j < end) lanes->AddSquare(j, value(at + j));
       }
     }
     // A finite sum has only finite terms, so this is almost never needed.

@@ -30,7 +30,7 @@ namespace tf_opt {
 
 // One table.
 template <typename T>
-struct RowTable : TableSlices {
+struct RowTable : SlicesToMerge {
   TF_OPT_RULE_INLINE int group() const { return 1 << group_shift; }
 
   DenseTensor<T> tensor = {};            // Its gradient are the values.
@@ -38,13 +38,22 @@ struct RowTable : TableSlices {
   // Of rows that wait.
   float* since = nullptr;
   MissedSteps* missed = nullptr;
+  int64_t capacity = 0;  // Of `missed`.
   // Threads for a row, a power of two; and whether they take packs.
   int group_shift = 0;
   bool packs = false;
   // Key of its first row; the one behind its last row is for unused entries.
   uint32_t key_begin = 0;
-  T* sums = nullptr;  // Room for the sum of each row of values.
+  T* sums = nullptr;  // Room for the sum of each long segment.
 };
+
+// Entries that a segment has more than, if it is long. Of as many entries and
+// one more, at most one begins such a segment.
+constexpr int kLongSegment = 32;
+constexpr int kSegmentWindow = kLongSegment + 1;
+
+// Rows that a thread loads before it adds the first of them.
+constexpr int kRowsAhead = 4;
 
 // Calls use(c, count) for a thread's part of a row: the columns from c on, so
 // many at once, which is a constant.
@@ -79,7 +88,7 @@ template <typename T>
 struct StepRow {
   int64_t row = -1;             // -1: there is none.
   const T* gradient = nullptr;  // Null: zero.
-  bool repeats = false;         // Whether its segment has more entries.
+  int64_t first = -1;  // The first of its entries, if these must be summed.
 };
 
 // Which rows of each table a work takes.
@@ -99,8 +108,10 @@ struct RowPart {
   int member;
 };
 
-// Enough that a thread waits less for its rule than for its rows.
+// Enough that a thread waits less for its rule than for its rows. With fewer
+// blocks than this, all multiprocessors are busy only if each takes fewer rows.
 constexpr int kRowRounds = 4;
+constexpr int64_t kManyBlocks = 1536;
 
 // Tables by value, so that no memory must be filled first, and what launches
 // over them share in the device's memory.
@@ -136,15 +147,14 @@ struct RowBatch {
     const RowTable<T>& table = tables[i];
     const int64_t all = rows == Rows::kOccurring ? entries_of(i) : table.rows;
     const int groups = kGpuThreads >> table.group_shift;
-    const int64_t rows_of_block = groups * rounds;
+    const int64_t rows_of_block = groups * rounds(rows);
     const int64_t begin = (block - (i == 0 ? 0 : ends[i - 1])) * rows_of_block;
     const int64_t end = begin + rows_of_block;
     return {i, begin + (thread >> table.group_shift), end < all ? end : all,
             groups, thread & (table.group() - 1)};
   }
 
-  // Returns the row whose segment begins at the k-th entry of table i. A
-  // segment of one entry wasn't summed.
+  // Returns the row whose segment begins at the k-th entry of table i.
   TF_OPT_RULE_INLINE StepRow<T> Occurring(int i, int64_t k) const {
     const RowTable<T>& table = tables[i];
     const int64_t begin = entry_begin(i);
@@ -152,15 +162,35 @@ struct RowBatch {
     // Without a branch: a thread then waits for memory once.
     const uint32_t key = own[k];
     const uint32_t before = k > 0 ? own[k - 1] : ~key;
-    const uint32_t after = k + 1 < entries_of(i) ? own[k + 1] : ~key;
+    const auto repeats = [&](int more) {
+      return (k + more < entries_of(i) ? own[k + more] : ~key) == key;
+    };
+    const bool is_short = repeats(1), is_long = repeats(kLongSegment);
     const int64_t position = positions[begin + k];
     const int64_t row = key - table.key_begin;
-    const bool repeats = after == key;
     const bool begins = before != key && row != table.rows;
     const bool has_values = position < table.count;
-    const T* const values = repeats ? table.sums : table.tensor.gradient();
-    return {begins ? row : -1,
-            has_values ? values + position * table.width : nullptr, repeats};
+    const T* const values =
+        is_long ? table.sums + k / kSegmentWindow * table.width
+                : table.tensor.gradient() + position * table.width;
+    return {begins ? row : -1, has_values ? values : nullptr,
+            is_short && !is_long ? k : -1};
+  }
+
+  // The gradient of kPack columns, from c on, of a row of table i that has one.
+  template <int kPack>
+  TF_OPT_RULE_INLINE GpuPack<T, kPack> GradientOf(int i, const StepRow<T>& row,
+                                                  int64_t c) const {
+    if (row.first >= 0) return SumOf<kPack>(i, row.first, c);
+    GpuPack<T, kPack> gradient;
+    gradient.Load(row.gradient + c);
+    return gradient;
+  }
+
+  // Notes that a row occurs, for who takes the others later.
+  TF_OPT_RULE_INLINE void Mark(Rows rows, int i, int64_t row) const {
+    if (rows != Rows::kOccurring || occurs == nullptr) return;
+    occurs[tables[i].key_begin + row] = true;
   }
 
   // Returns the k-th row of table i.
@@ -174,7 +204,8 @@ struct RowBatch {
   }
 
   int count = 0;
-  int rounds = 1;           // Rows of a group of threads, one after the other.
+  // Rows of a group of threads, one after the other.
+  int entry_rounds = 1, row_rounds = 1;
   int first = 0;            // Of tables[0] among all tables, ...
   int64_t first_entry = 0;  // ... and of its first entry among all entries.
   uint32_t keys_end = 0;
@@ -196,14 +227,55 @@ struct RowBatch {
   uint32_t* counts = nullptr;
   char* sort_room = nullptr;
   std::size_t sort_room_bytes = 0;
-  uint32_t* long_segments = nullptr;  // Their first entries.
-  uint32_t* long_count = nullptr;
   bool* occurs = nullptr;  // Of each key; may be absent.
   // Of each table, if rows wait: these, and what rows miss in this step.
   WaitState* waiting = nullptr;
   MissedStep* missed = nullptr;
 
  private:
+  // Sums values of entries of table i from k on that are of one row.
+  template <int kPack>
+  TF_OPT_RULE_INLINE GpuPack<T, kPack> SumOf(int i, int64_t k,
+                                             int64_t c) const {
+    const RowTable<T>& table = tables[i];
+    const int64_t end = entry_ends[i];
+    k += entry_begin(i);
+    const uint32_t key = keys[k];
+    ComputeType<T> total[kPack] = {};
+    for (bool more = true; more; k += kRowsAhead) {
+      // All are requested before the first is needed.
+      int64_t places[kRowsAhead];
+      TF_OPT_UNROLL
+      for (int a = 0; a < kRowsAhead; ++a) {
+        const bool in = k + a < end;
+        more = (in ? keys[k + a] : ~key) == key;
+        places[a] = in && more ? positions[k + a] : table.count;
+      }
+      GpuPack<T, kPack> rows[kRowsAhead] = {};
+      TF_OPT_UNROLL
+      for (int a = 0; a < kRowsAhead; ++a) {
+        if (places[a] >= table.count) continue;
+        rows[a].Load(table.tensor.gradient() + places[a] * table.width + c);
+      }
+      TF_OPT_UNROLL
+      for (int a = 0; a < kRowsAhead; ++a) {
+        TF_OPT_UNROLL
+        for (int j = 0; places[a] < table.count && j < kPack; ++j) {
+          total[j] += GpuConvert::Widen(rows[a].elements[j]);
+        }
+      }
+    }
+    GpuPack<T, kPack> sum;
+    TF_OPT_UNROLL
+    for (int j = 0; j < kPack; ++j) {
+      sum.elements[j] = GpuConvert::Narrow(total[j], T());
+    }
+    return sum;
+  }
+
+  TF_OPT_RULE_INLINE int rounds(Rows rows) const {
+    return rows == Rows::kOccurring ? entry_rounds : row_rounds;
+  }
   TF_OPT_RULE_INLINE const int64_t* block_ends(Rows rows) const {
     return rows == Rows::kOccurring ? entry_block_ends : row_block_ends;
   }
@@ -214,7 +286,7 @@ struct RowBatch {
 // Divides a step's tables into batches and allocates the memory that they need,
 // with so many bytes for rules from `header` on.
 template <typename T>
-std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
+std::vector<RowBatch<T>> PlanRows(std::vector<RowTable<T>> tables,
                                   const RowOptions& how, bool warp_a_row,
                                   std::size_t rule_bytes,
                                   const GpuQueue& queue);
@@ -222,7 +294,7 @@ std::vector<RowBatch<T>> PlanRows(const std::vector<RowTable<T>>& tables,
 // seen by all launches.
 template <typename T>
 void SortAndSum(const std::vector<RowBatch<T>>& batches, const RowOptions& how,
-                BadRow* report, GpuDevice* device);
+                Refusal* report, GpuDevice* device);
 // Marks which rows wait, once others caught up.
 template <typename T>
 void MarkWaiting(const RowBatch<T>& batch, bool lazy, GpuDevice* device);

@@ -46,9 +46,8 @@ struct FramedRow {
   // The gradient of kPack columns from c on.
   template <int kPack>
   TF_OPT_RULE_INLINE GpuPack<T, kPack> Gradient(int64_t c) const {
-    GpuPack<T, kPack> gradient = {};
-    if (row.gradient == nullptr) return gradient;
-    gradient.Load(row.gradient + c);
+    if (row.gradient == nullptr) return {};
+    GpuPack<T, kPack> gradient = batch.template GradientOf<kPack>(i, row, c);
     TF_OPT_UNROLL
     for (int j = 0; j < kPack; ++j) {
       gradient.elements[j] = GpuConvert::Narrow(
@@ -59,6 +58,7 @@ struct FramedRow {
 
   // Updates a thread's part of it, or only accumulates.
   TF_OPT_RULE_INLINE void Take(bool updates, int member) const {
+    const RowTable<T>& table = batch.tables[i];
     const int64_t begin = row.row * table.width;
     if (!updates) {
       for (int64_t c = member; c < table.width; c += table.group()) {
@@ -74,7 +74,8 @@ struct FramedRow {
     });
   }
 
-  const RowTable<T>& table;
+  const RowBatch<T>& batch;
+  int i;  // Of its table.
   const DenseTensor<T>& tensor;
   const StepRow<T>& row;
   const FramedRule<Rule>& rule;
@@ -102,8 +103,9 @@ struct TakeRowsWork {
         next = batch.RowAt(rows, part.i, part.k + part.stride);
       }
       if (row.row < 0) continue;
-      FramedRow<T, Rule>{batch.tables[part.i], tensor, row, rule, 0}.Take(
-          updates, part.member);
+      if (part.member == 0) batch.Mark(rows, part.i, row.row);
+      FramedRow<T, Rule>{batch, part.i, tensor, row, rule, 0}.Take(updates,
+                                                                   part.member);
     }
   }
 
@@ -126,15 +128,15 @@ struct TakeRowWiseWork {
     const RowTable<T>& table = batch.tables[part.i];
     const FramedRule<Rule>& rule = rules[batch.first + part.i];
     const auto& tensor = TensorOf<Rule>(batch, part.i);
-    const Row framed = {table, tensor, row, rule, zero()};
+    const Row framed = {batch, part.i, tensor, row, rule, zero()};
     lanes.kept = table.row_states[row.row];
     for (int64_t c = part.member * kLanesPerThread; c < table.width;
          c += kLanes) {
       for (int j = 0; j < kLanesPerThread && c + j < table.width; ++j) {
         const auto gradient = framed.template Gradient<1>(c + j);
-        lanes.sums[j] += Square(Row::Elements::GradientAt(
-            rule, tensor, row.row * table.width + c + j,
-            GpuConvert::Widen(gradient.elements[0])));
+        lanes.AddSquare(j, Row::Elements::GradientAt(
+                               rule, tensor, row.row * table.width + c + j,
+                               GpuConvert::Widen(gradient.elements[0])));
       }
     }
     return lanes;
@@ -155,7 +157,8 @@ struct TakeRowWiseWork {
       if (part.member == 0) table.row_states[row.row] = state;
     }
     const auto& tensor = TensorOf<Rule>(batch, part.i);
-    Row{table, tensor, row, rule, zero()}.Take(updates, part.member);
+    if (part.member == 0) batch.Mark(rows, part.i, row.row);
+    Row{batch, part.i, tensor, row, rule, zero()}.Take(updates, part.member);
   }
 
   RowBatch<T> batch;

@@ -1,15 +1,13 @@
-// Sorts the entries of tables by row, and sums those of rows that occur more
-// than once, in their order: the bits of the CPU engine's sums. No rule is
-// involved.
+// Sorts the entries of tables by row, and sums those of rows that occur often,
+// in their order: the bits of the CPU engine's sums. No rule is involved.
 //
-// A group of threads sums a short segment. A long one would keep it waiting for
-// memory, entry after entry: a block's threads load its rows ahead, and one
-// warp adds them.
+// Whoever takes a row sums a short segment (RowBatch::GradientOf). A long one
+// would keep it waiting for memory, entry after entry: a block's threads load
+// its rows ahead, and one warp adds them.
 #ifndef TF_OPT_CC_ENGINES_GPU_SUM_ROWS_GPU_H_
 #define TF_OPT_CC_ENGINES_GPU_SUM_ROWS_GPU_H_
 
 #include <cstdint>
-#include <cstdio>
 
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/gpu_state.h"
@@ -22,8 +20,8 @@
 
 namespace tf_opt {
 
-// Makes the entries' keys, marks the rows that occur, and counts the steps that
-// rows of each table may have missed.
+// Makes the entries' keys, and counts the steps that rows of each table may
+// have missed.
 template <typename T>
 struct MakeKeysWork {
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
@@ -48,129 +46,15 @@ struct MakeKeysWork {
         table.key_begin + static_cast<uint32_t>(valid ? id : table.rows);
     batch.unsorted_keys[k] = key;
     batch.unsorted_positions[k] = static_cast<uint32_t>(entry);
-    if (valid && batch.occurs != nullptr) batch.occurs[key] = true;
   }
 
   RowBatch<T> batch;
   bool lazy;
 };
 
-// Entries that a segment has more than, if it is long.
-constexpr int kLongSegment = 32;
-
-// Rows that a thread loads before it adds the first of them.
-constexpr int kRowsAhead = 4;
-
-// Sums short segments and lists long ones.
-template <typename T>
-struct SumRowsWork {
-  using V = ComputeType<T>;
-
-  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    if (*batch.bad != 0) {
-      const bool writes = batch.header == nullptr || batch.header->writes;
-      if (block == 0 && thread == 0 && writes) Report();
-      return;
-    }
-    RowPart part = batch.PartOf(Rows::kOccurring, block, thread);
-    for (; part.k < part.end; part.k += part.stride) {
-      const StepRow<T> row = batch.Occurring(part.i, part.k);
-      if (row.row >= 0 && row.repeats && row.gradient != nullptr) Sum(part);
-      if (batch.counts != nullptr && part.member == 0) {
-        // To be added up.
-        batch.counts[batch.entry_begin(part.i) + part.k] = row.row >= 0;
-      }
-    }
-  }
-
-  RowBatch<T> batch;
-  BadRow* report;
-
- private:
-  // Tells the host of the first bad entry, if it is in this batch.
-  TF_OPT_RULE_INLINE void Report() const {
-    const int64_t k = ~*batch.bad - batch.first_entry;
-    if (k < 0 || k >= batch.entries()) return;
-    const int i = TensorOfTile(batch.entry_ends, batch.count, k);
-    const RowTable<T>& table = batch.tables[i];
-    const int64_t entry = k - batch.entry_begin(i);
-    const int64_t id = table.IdOf(entry);
-    // The host takes the first report and only then clears it.
-    if (id == table.refused() || report->table != 0) return;
-    report->has_values = entry < table.count;
-    report->row = id;
-    report->at = report->has_values ? entry : entry - table.count;
-    report->rows = table.rows;
-    GpuDevice::Publish(&report->table, batch.first + i + 1);
-    printf(
-        "tf_opt: `%s[%d]` must be in [0, %lld), got %lld; nothing was "
-        "written\n",
-        entry < table.count ? "indices" : "accumulated_rows", batch.first + i,
-        static_cast<long long>(table.rows), static_cast<long long>(id));
-  }
-
-  // Those of a table from the first of a segment on.
-  struct Entries {
-    const uint32_t* keys;
-    const uint32_t* positions;
-    int64_t count;
-  };
-
-  // The segment that begins with the k-th entry.
-  TF_OPT_RULE_INLINE void Sum(const RowPart& part) const {
-    const RowTable<T>& table = batch.tables[part.i];
-    const int64_t begin = batch.entry_begin(part.i) + part.k;
-    const Entries entries = {batch.keys + begin, batch.positions + begin,
-                             batch.entries_of(part.i) - part.k};
-    if (entries.count > kLongSegment &&
-        entries.keys[kLongSegment] == entries.keys[0]) {
-      if (part.member == 0) {
-        const uint32_t at = GpuDevice::AtomicAdd(batch.long_count, 1u);
-        batch.long_segments[at] = static_cast<uint32_t>(begin);
-      }
-      return;
-    }
-    ForColumns(table, part.member, [&](int64_t c, auto pack) {
-      SumColumns<decltype(pack)::value>(table, entries, c);
-    });
-  }
-
-  template <int kPack>
-  TF_OPT_RULE_INLINE static void SumColumns(const RowTable<T>& table,
-                                            const Entries& entries, int64_t c) {
-    const T* const values = table.tensor.gradient();
-    const uint32_t key = entries.keys[0];
-    V total[kPack] = {};
-    bool more = true;
-    for (int64_t k = 0; more; k += kRowsAhead) {
-      GpuPack<T, kPack> rows[kRowsAhead] = {};
-      bool has_values[kRowsAhead];
-      TF_OPT_UNROLL
-      for (int a = 0; a < kRowsAhead; ++a) {
-        const bool in = k + a < entries.count;
-        more = (in ? entries.keys[k + a] : ~key) == key;
-        const int64_t position = in ? entries.positions[k + a] : 0;
-        has_values[a] = more && position < table.count;
-        if (has_values[a]) rows[a].Load(values + position * table.width + c);
-      }
-      TF_OPT_UNROLL
-      for (int a = 0; a < kRowsAhead; ++a) {
-        TF_OPT_UNROLL
-        for (int j = 0; has_values[a] && j < kPack; ++j) {
-          total[j] += GpuConvert::Widen(rows[a].elements[j]);
-        }
-      }
-    }
-    GpuPack<T, kPack> sum;
-    TF_OPT_UNROLL
-    for (int j = 0; j < kPack; ++j) {
-      sum.elements[j] = GpuConvert::Narrow(total[j], T());
-    }
-    sum.Store(table.sums + entries.positions[0] * table.width + c);
-  }
-};
-
-// Sums long segments: of each a few columns at a time, which one warp adds.
+// Sums long segments: of each a few columns at a time, which one warp adds. A
+// part is a window of the entries, in which at most one begins, and some
+// columns. Also tells the host of the first bad entry.
 template <typename T>
 struct SumLongRowsWork {
   static constexpr int kGrid = 512;
@@ -191,23 +75,20 @@ struct SumLongRowsWork {
                               int thread)
         : thread_(thread) {
       const RowBatch<T>& batch = work.batch;
-      const int64_t tiles = work.tiles_of_columns;
-      const int64_t first = batch.long_segments[part / tiles];
+      const int64_t first = work.Find(part);
       const int i = TensorOfTile(batch.entry_ends, batch.count, first);
       const RowTable<T>& table = batch.tables[i];
       const uint32_t* const keys = batch.keys + first;
-      const uint32_t* const positions = batch.positions + first;
-      const int64_t column = part % tiles * kColumns;
+      const int64_t column = work.ColumnOf(part);
       width_ = table.width;
       columns_ = width_ - column < kColumns ? width_ - column : kColumns;
-      positions_ = positions;
+      positions_ = batch.positions + first;
       values_ = table.tensor.gradient() + column;
-      sum_ = table.sums + positions[0] * width_ + column;
-      // A narrow table has no columns in the widest one's tiles.
-      if (columns_ <= 0) return;
+      sum_ = table.sums +
+             (first - batch.entry_begin(i)) / kSegmentWindow * width_ + column;
       // Entries without values are the last ones.
-      count_ = FirstWhere(batch.entry_ends[i] - first, [&](int64_t k) {
-        return keys[k] != keys[0] || positions[k] >= table.count;
+      count_ = GallopWhere(batch.entry_ends[i] - first, [&](int64_t k) {
+        return keys[k] != keys[0] || positions_[k] >= table.count;
       });
     }
 
@@ -293,11 +174,66 @@ struct SumLongRowsWork {
   };
 
   TF_OPT_RULE_INLINE int64_t parts() const {
-    return *batch.bad != 0 ? 0 : *batch.long_count * tiles_of_columns;
+    const int64_t windows =
+        (batch.entries() + kSegmentWindow - 1) / kSegmentWindow;
+    return *batch.bad != 0 ? 0 : windows * tiles_of_columns;
+  }
+
+  // Returns the entry in a part that begins a segment to sum; -1: none does.
+  TF_OPT_RULE_INLINE int64_t Find(int64_t part) const {
+    const int64_t begin = part / tiles_of_columns * kSegmentWindow;
+    const int64_t last = begin + kLongSegment;
+    if (last >= batch.entries()) return -1;
+    // The last entry is in the segment, if there is one.
+    const uint32_t key = batch.keys[last];
+    if (begin > 0 && batch.keys[begin - 1] == key) return -1;
+    const int64_t first =
+        begin + FirstWhere<int64_t>(kLongSegment, [&](int64_t k) {
+          return batch.keys[begin + k] == key;
+        });
+    const int i = TensorOfTile(batch.entry_ends, batch.count, first);
+    const RowTable<T>& table = batch.tables[i];
+    const bool is_long = first + kLongSegment < batch.entry_ends[i] &&
+                         batch.keys[first + kLongSegment] == key;
+    const bool has_row = key - table.key_begin != table.rows;
+    // A narrow table has no columns in the widest one's tiles.
+    const bool has_columns = ColumnOf(part) < table.width;
+    const bool has_values = batch.positions[first] < table.count;
+    return is_long && has_row && has_columns && has_values ? first : -1;
+  }
+  TF_OPT_RULE_INLINE int64_t ColumnOf(int64_t part) const {
+    return part % tiles_of_columns * kColumns;
+  }
+
+  // Tells the host of the first bad entry, if it is in this batch.
+  TF_OPT_RULE_INLINE void Report() const {
+    if (*batch.bad == 0) return;
+    if (batch.header != nullptr && !batch.header->writes) return;
+    const int64_t k = ~*batch.bad - batch.first_entry;
+    if (k < 0 || k >= batch.entries()) return;
+    const int i = TensorOfTile(batch.entry_ends, batch.count, k);
+    const RowTable<T>& table = batch.tables[i];
+    const int64_t entry = k - batch.entry_begin(i);
+    if (table.IdOf(entry) == table.refused()) return;
+    Tell<GpuDevice>(table.RefusalOf(batch.first + i, entry), report);
   }
 
   RowBatch<T> batch;
   int64_t tiles_of_columns;  // Of the widest table.
+  Refusal* report;
+};
+
+// Marks the entries that begin a segment, to be counted.
+template <typename T>
+struct MarkSegmentsWork {
+  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
+    const int64_t k = block * kGpuThreads + thread;
+    if (k >= batch.entries()) return;
+    const int i = TensorOfTile(batch.entry_ends, batch.count, k);
+    batch.counts[k] = batch.Occurring(i, k - batch.entry_begin(i)).row >= 0;
+  }
+
+  RowBatch<T> batch;
 };
 
 // Writes what Rows::kOccurring are: of each table the rows, ascending and each
@@ -330,11 +266,17 @@ struct WriteMergedWork {
     const RowTable<T>& table = batch.tables[part.i];
     if (part.member == 0) table.WriteId(row.row, place, table.merged_ids);
     T* const sums = static_cast<T*>(table.merged_values) + place * table.width;
-    for (int64_t c = part.member; c < table.width; c += table.group()) {
-      const ComputeType<T> sum =
-          row.gradient == nullptr ? 0 : GpuConvert::Widen(row.gradient[c]);
-      sums[c] = GpuConvert::Narrow(sum + 0, T());
-    }
+    ForColumns(table, part.member, [&](int64_t c, auto pack) {
+      constexpr int kPack = decltype(pack)::value;
+      GpuPack<T, kPack> sum = {};
+      if (row.gradient != nullptr) {
+        sum = batch.template GradientOf<kPack>(part.i, row, c);
+      }
+      for (T& x : sum.elements) {
+        x = GpuConvert::Narrow(GpuConvert::Widen(x) + 0, T());
+      }
+      sum.Store(sums + c);
+    });
   }
 };
 

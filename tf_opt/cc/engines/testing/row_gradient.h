@@ -4,6 +4,8 @@
 #ifndef TF_OPT_CC_ENGINES_TESTING_ROW_GRADIENT_H_
 #define TF_OPT_CC_ENGINES_TESTING_ROW_GRADIENT_H_
 
+#include <sanitizer/asan_interface.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include <random>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
@@ -79,7 +82,8 @@ inline double Unit(int64_t place) {
   return x - std::floor(x);
 }
 
-// Arrays in given memory, with poison between them.
+// Arrays in given memory, with poison between them. While it is guarded, the
+// address sanitizer reports who reads or writes what is between them.
 class Arena {
  public:
   Arena(void* memory, int64_t bytes)
@@ -92,8 +96,11 @@ class Arena {
     const int64_t begin = (used_ + 127) / 64 * 64 + (misaligned ? size : 0);
     const int64_t end = begin + count * size;
     if (end + 64 > bytes_) throw std::bad_alloc();
+    if (is_guarded_) Guard(false);
     std::memset(memory_ + used_, 0xff, end + 64 - used_);
     used_ = end;
+    arrays_.push_back({begin, end});
+    if (is_guarded_) Guard(true);
     return static_cast<N*>(static_cast<void*>(memory_ + begin));
   }
 
@@ -103,13 +110,38 @@ class Arena {
   void Restore(const std::string& bytes) {
     std::copy(bytes.begin(), bytes.end(), memory_);
     used_ = bytes.size() - 64;
+    while (arrays_.back().second > used_) arrays_.pop_back();
   }
-  void Clear() { used_ = 0; }
+  void Clear() {
+    used_ = 0;
+    arrays_.clear();
+  }
+
+  // Calls `use` while the arrays are guarded.
+  template <typename Use>
+  void Guarded(const Use& use) {
+    Guard(is_guarded_ = true);
+    use();
+    Guard(is_guarded_ = false);
+  }
 
  private:
+  void Guard(bool guards) {
+    ASAN_UNPOISON_MEMORY_REGION(memory_, bytes_);
+    if (!guards) return;
+    int64_t end = 0;
+    for (const auto& array : arrays_) {
+      ASAN_POISON_MEMORY_REGION(memory_ + end, array.first - end);
+      end = array.second;
+    }
+    ASAN_POISON_MEMORY_REGION(memory_ + end, bytes_ - end);
+  }
+
   char* memory_;
   int64_t bytes_;
   int64_t used_ = 0;
+  bool is_guarded_ = false;
+  std::vector<std::pair<int64_t, int64_t>> arrays_;
 };
 
 enum class Ids { kDifferent, kZipf, kOne, kAscending };

@@ -105,7 +105,7 @@ class StepModel {
   StepModel(const Tables& tables, const How& how, Arena* arena)
       : tables(tables), how(how), count_(tables.size()), arena_(arena) {
     arena->Clear();
-    report = arena->New<BadRow>(1);
+    report = arena->New<Refusal>(1);
     *report = {};
     layer = arena->New<int64_t>(1);
     *layer = how.bits & kMisaligned ? kLayers - 1 : 0;
@@ -124,7 +124,6 @@ class StepModel {
       for (int k = 0; k < 4; ++k) numbers[k * count_ + i] = own[k];
       if (how.form == Form::kDense) continue;
       gradients.emplace_back(tables[i], how.element, how.bits, arena);
-      gradients.back().slices.capacity = kCapacity;
     }
     for (const Operand& operand : kFrameOperands) AddArrays(operand);
     WithRule<Description, float>(how.variant, [this](auto tag) {
@@ -196,7 +195,7 @@ class StepModel {
   const How how;
   std::vector<RowGradient> gradients;
   // In the device's memory.
-  BadRow* report;
+  Refusal* report;
   int64_t* layer;
   Hyperparameters* hyperparameters;
   FrameInputs* frame;
@@ -263,6 +262,7 @@ class StepModel {
     step.rows = {how.form != Form::kDense, lazy_, how.form == Form::kWaiting};
     for (const RowGradient& gradient : gradients) {
       step.slices.push_back(gradient.slices);
+      step.capacities.push_back(kCapacity);
     }
     step.numbers.resize(sizeof(Hyperparameters));
     std::memcpy(step.numbers.data(), hyperparameters, sizeof(Hyperparameters));
