@@ -126,7 +126,7 @@ printf '%s\0' "${engine[@]}" "${programs[@]}" |
 
 # Arrays or rules of a thread that aren't in registers make a step three times as
 # slow. (Of float64's a few numbers never fit.)
-rows='TakeRows|TakeRowWise|CatchUp|SumRows'
+rows='TakeRows|TakeRowWise|CatchUp|SumLongRows'
 kernels="Function properties for .*(Dense|$rows)WorkI[^d]"
 stacks=$(grep -hA 1 -E "$kernels" "$out"/*.log | grep ' bytes stack frame') ||
   fail "the compiler's reports in $out name none of these kernels"
