@@ -235,10 +235,11 @@ def test_refused_arguments_say_what_to_do(name):
 
 def test_replicas_sum_gradients_or_not(strategy):
     results = []
-    for optimizer_class in (tf_keras.optimizers.SGD, tfo.SGD):
+    # The rate of what is converted is a variable of the replicas.
+    for converts in (lambda optimizer: optimizer, tfo.from_tf_keras):
         with strategy.scope():
             variable = tf.Variable([1.0, 2.0])
-            optimizer = optimizer_class(0.125)
+            optimizer = converts(tf_keras.optimizers.SGD(0.125))
             optimizer.build([variable])
 
         @tf.function

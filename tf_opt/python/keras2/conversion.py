@@ -95,6 +95,8 @@ def _config_and_rate_of(optimizer: Any) -> tuple[dict[str, Any], Any]:
     else:
         config = keras_internals.config_of(optimizer)
         rate = config.pop("learning_rate")
+    if hasattr(rate, "numpy"):  # Under a strategy it has no `float()`.
+        rate = rate.numpy()
     return config, rate if callable(rate) else float(rate)
 
 
@@ -106,7 +108,7 @@ def _arguments_of_legacy(
     Raises:
         ValueError: If it has state.
     """
-    if steps := int(optimizer.iterations):
+    if steps := int(optimizer.iterations.numpy()):
         raise ValueError(
             "A legacy optimizer's state can't be converted. Convert one that "
             "hasn't trained: `from_tf_keras(type(optimizer).from_config("
