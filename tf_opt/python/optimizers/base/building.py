@@ -155,9 +155,10 @@ class StateBuilder:
             variable, None if slot.exact else optimizer.state_dtype
         )
         # A traced step may create a variable, which has no value then.
-        starts = slot.starts_as_variable and tf.executing_eagerly()
         starts = (
-            starts and keras_internals.tf_variable(variable).is_initialized()
+            slot.starts_as_variable
+            and tf.executing_eagerly()
+            and keras_internals.tf_variable(variable).is_initialized()
         )
 
         def first(shape: Sequence[int], dtype: Any) -> tf.Tensor:

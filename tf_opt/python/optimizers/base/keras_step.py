@@ -179,9 +179,8 @@ class KerasStep:
         )
         updates = access.as_number(self.iterations)
         scalars = context.rule.scalars(learning_rate, updates)
-        step = bucket.step(context, [gradient], Frame(), scalars)
         # Keras' step has applied the decay.
-        step = step._replace(factors=step.factors._replace(weight_decay=0.0))
+        step = bucket.step(context, [gradient], Frame(), scalars, decays=False)
         with tf.control_dependencies(context.check_numbers()):
             if runs_op:
                 launch(context, step)

@@ -91,6 +91,8 @@ class Bucket(NamedTuple):
         frame: Frame,
         scalars: Scalars,
         factor: Scalar = 1.0,
+        *,
+        decays: bool = True,
     ) -> BucketStep:
         """Returns a step with these gradients, which get a `factor`."""
         state, rule = context.state, context.rule.of(self.form)
@@ -99,7 +101,7 @@ class Bucket(NamedTuple):
         factors = Factors(
             factor,
             rates if rate is None else rates * rate,
-            state.weight_decays(decay, self.indices),
+            state.weight_decays(decay, self.indices) if decays else 0.0,
         )
         return BucketStep(self, rule, grads, frame, factors, scalars)
 
