@@ -21,6 +21,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -74,6 +75,8 @@ def run_cluster() -> int:
             for kind, sockets in ports.items()
         }
     tasks = []
+    # Who is asked to stop still stops the tasks.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         for kind, count in TASKS.items():
             for index in range(count):

@@ -20,7 +20,8 @@ def dataset(*_: Any) -> tf.data.Dataset:
     ids = random.integers(0, SHARDED[0], (64, 3))
     targets = random.normal(size=(64, 1)).astype("float32")
     data = tf.data.Dataset.from_tensor_slices((ids, targets))
-    return data.batch(16).repeat()
+    # No batch has all rows.
+    return data.batch(4).repeat()
 
 
 def model_with(optimizer: Any) -> tf_keras.Model:
@@ -37,14 +38,22 @@ def model_with(optimizer: Any) -> tf_keras.Model:
     return model
 
 
-def train(library: Any, data: Any = None) -> tf_keras.Model:
+def train(
+    library: Any, data: Any = None, callback: Any = None, **options: Any
+) -> tf_keras.Model:
     make = tf_keras.optimizers.Adam
     if library is tfo:
         # It raises an error where no op can run.
         own = {"epsilon_hat": True, "implementation": "custom_op"}
         make = functools.partial(tfo.Adam, **own)
-    model = model_with(make(0.125, **OPTIONS))
-    model.fit(data or dataset(), epochs=2, steps_per_epoch=5, verbose=0)
+    model = model_with(make(0.125, **(options or OPTIONS)))
+    model.fit(
+        data or dataset(),
+        epochs=2,
+        steps_per_epoch=5,
+        verbose=0,
+        callbacks=[callback] if callback else [],
+    )
     return model
 
 
@@ -63,9 +72,9 @@ def coordinate(resolver: Resolver, folder: pathlib.Path) -> None:
     strategy = tf.distribute.ParameterServerStrategy(
         resolver, variable_partitioner=partition
     )
+    creator = tf_keras.utils.experimental.DatasetCreator(dataset)
     for library in (tf_keras, tfo):
         with strategy.scope():
-            creator = tf_keras.utils.experimental.DatasetCreator(dataset)
             model = train(library, creator)
         path = str(folder / library.__name__)
         np.savez(f"{path}_0.npz", *model.get_weights())
@@ -76,6 +85,24 @@ def coordinate(resolver: Resolver, folder: pathlib.Path) -> None:
             assert slot.value.device == variable.device
     parts = model.layers[0].embeddings.variables
     assert len({part.device for part in parts}) == 2
+    average = {"use_ema": True}
+    catches_up, swaps = (
+        tfo.callbacks.CatchUp(),
+        tfo.callbacks.SwapAveragedWeights(),
+    )
+    cases = [
+        (None, {"lazy_mode": False}),
+        (catches_up, {"lazy_mode": "catch_up"}),
+        (None, average),
+        (swaps, average),
+    ]
+    with strategy.scope():
+        exact, caught_up, averaged, swapped = (
+            train(tfo, creator, callback, **options).get_weights()
+            for callback, options in cases
+        )
+    for x, y in zip(exact + averaged, caught_up + swapped, strict=True):
+        np.testing.assert_allclose(x, y, 1e-5, 1e-6)
 
 
 on_servers = functools.partial(run_task, coordinate)

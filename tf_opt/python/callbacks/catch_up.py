@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -165,19 +165,19 @@ def _install_in_layers(embedding_class: Any) -> None:
     @functools.wraps(call)
     def up_to_date(layer: Any, inputs: Any) -> Any:
         for optimizer in getattr(_step, "optimizers", ()):
-            table = layer.embeddings
             known = keras_internals.trainable_variables_of(optimizer)
-            # It isn't if the layer computes it (LoRA), or if it is frozen.
-            if not known or any(table is variable for variable in known):
-                optimizer.catch_up(table, _rows_read(table, inputs))
+            for table, rows in _rows_read(layer.embeddings, inputs):
+                # It isn't if the layer computes it (LoRA), or if it is frozen.
+                if not known or any(table is variable for variable in known):
+                    optimizer.catch_up(table, rows)
         return call(layer, inputs)
 
     up_to_date.reads_up_to_date = True
     embedding_class.call = up_to_date
 
 
-def _rows_read(table: keras.Variable, inputs: Any) -> tf.Tensor:
-    """Returns the rows that Keras' layer reads for its inputs."""
+def _rows_read(table: Any, inputs: Any) -> Iterator[tuple[Any, tf.Tensor]]:
+    """Yields a table, or each part of a split one, and the rows read there."""
     if inputs.dtype not in (tf.int32, tf.int64):
         inputs = tf.cast(inputs, tf.int32)
     if isinstance(inputs, tf.SparseTensor):
@@ -185,4 +185,13 @@ def _rows_read(table: keras.Variable, inputs: Any) -> tf.Tensor:
         inputs = tf.concat([inputs.values, tf.zeros([1], inputs.dtype)], 0)
     elif isinstance(inputs, tf.RaggedTensor):
         inputs = inputs.flat_values
-    return tf.where(inputs < 0, inputs + table.shape[0], inputs)
+    rows = tf.where(inputs < 0, inputs + table.shape[0], inputs)
+    parts = getattr(table, "variables", None)
+    if parts is None:
+        yield table, rows
+        return
+    for part in parts:
+        # Keras 2 splits a table's rows over parameter servers, in this order.
+        size = part.shape[0]
+        yield part, tf.boolean_mask(rows, (rows >= 0) & (rows < size))
+        rows -= size

@@ -18,7 +18,8 @@ def _adapted(cls: type[keras.callbacks.Callback]) -> type:
         "_embedding_class": tf_keras.layers.Embedding,
         # What the constructor of Keras 2 would assign.
         "_chief_worker_only": None,
-        "_supports_tf_logs": False,
+        # They use no logs, which parameter servers don't have in each batch.
+        "_supports_tf_logs": True,
     }
     return type(cls.__name__, (cls, tf_keras.callbacks.Callback), attributes)
 

@@ -129,8 +129,9 @@ def values_of(
 
 
 def is_embedding(variable: Variable) -> bool:
-    """Returns whether a variable is the table of a Keras `Embedding`."""
-    return path_of(variable).split("/")[-1].split(":")[0] == "embeddings"
+    """Returns whether a variable is a Keras `Embedding`'s table, or a part."""
+    path = path_of(variable)
+    return bool(re.search(r"(^|/)embeddings(/part_\d+)?(:\d+)?$", path))
 
 
 def of_paths(
