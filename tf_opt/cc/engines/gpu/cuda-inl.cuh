@@ -89,11 +89,13 @@ __global__ void __launch_bounds__(kGpuThreads)
   for (int64_t first = blockIdx.x; first < parts;
        first += kWarpThreads * blocks) {
     const int64_t own = first + threadIdx.x % kWarpThreads * blocks;
-    uint32_t found =
-        __ballot_sync(0xffffffff, own < parts && work.Find(own) >= 0);
-    for (; found != 0; found &= found - 1) {
-      const int64_t part = first + (__ffs(found) - 1) * blocks;
-      typename Work::Thread thread(work, part, threadIdx.x);
+    const int64_t found = own < parts ? work.Find(own) : -1;
+    uint32_t left = __ballot_sync(0xffffffff, found >= 0);
+    for (; left != 0; left &= left - 1) {
+      const int lane = __ffs(left) - 1;
+      typename Work::Thread thread(work, first + lane * blocks,
+                                   __shfl_sync(0xffffffff, found, lane),
+                                   threadIdx.x);
       thread.Load(0, &stages[0]);
       __syncthreads();
       for (int64_t s = 0; s < thread.stages(); ++s) {

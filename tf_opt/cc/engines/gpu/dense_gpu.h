@@ -273,7 +273,7 @@ struct DenseWork {
 
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
     const GpuStepHeader& header = *rules.header();
-    if (!header.writes) return;
+    if (header.skips) return;
     const Tile tile = batch.tile(static_cast<int32_t>(block));
     const int64_t size = tile.size;
     const FramedRule<Rule> rule = rules[batch.first + tile.tensor];

@@ -82,11 +82,13 @@ class EmulatedDevice {
     using Thread = typename Work::Thread;
     work.Report();
     ForAll(work.parts(), [&](int64_t part) {
-      if (work.Find(part) < 0) return;
+      const int64_t found = work.Find(part);
+      if (found < 0) return;
       typename Work::Stage stages[2];
       std::memset(stages, 0xff, sizeof(stages));
       std::vector<Thread> threads;
-      for (int t = 0; t < kGpuThreads; ++t) threads.emplace_back(work, part, t);
+      for (int t = 0; t < kGpuThreads; ++t)
+        threads.emplace_back(work, part, found, t);
       ForEach(kGpuThreads, [&](int64_t t) { threads[t].Load(0, &stages[0]); });
       for (int64_t s = 0; s < threads[0].stages(); ++s) {
         ForEach(kGpuThreads, [&](int64_t t) {

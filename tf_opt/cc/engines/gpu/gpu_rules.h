@@ -57,11 +57,15 @@ struct GpuStepInputs {
   StepLayer layer;
 };
 
-// What a step knows on the device besides its rules.
+// What a step knows on the device besides its rules. A merge of slices knows
+// only what is bad; for it all else is zero.
 struct alignas(16) GpuStepHeader {
   int64_t layer;
-  bool writes;      // Whether it may write, ...
-  bool updates;     // ... and whether it updates or accumulates.
+  // The complement of the first bad entry's number among all entries of sparse
+  // gradients (row_batch.h); 0: none is bad.
+  uint32_t bad;
+  bool skips;       // Whether it is not enabled, or a number is refused.
+  bool updates;     // Whether it updates or accumulates.
   bool catches_up;  // Whether rows that wait catch up, if there are any.
 };
 
@@ -107,7 +111,8 @@ class GpuRules {
       inputs.frame.Check(frame, Refusal::kFrameScalar, &refusal);
     }
     header_->layer = layer;
-    header_->writes = frame.enabled && refusal.kind == Refusal::kNone;
+    header_->bad = 0;
+    header_->skips = !frame.enabled || refusal.kind != Refusal::kNone;
     header_->updates = frame.update;
     // Rows go on waiting while gradients are accumulated.
     header_->catches_up = frame.update || !inputs.has_accumulators;

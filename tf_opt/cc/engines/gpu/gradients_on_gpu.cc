@@ -163,7 +163,7 @@ const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
 template <typename T>
 std::vector<RowBatch<T>> PlanRows(std::vector<RowTable<T>> tables,
                                   const RowOptions& how, bool warp_a_row,
-                                  std::size_t rule_bytes,
+                                  std::size_t header_bytes,
                                   const GpuQueue& queue) {
   int64_t threads = 0;
   for (RowTable<T>& table : tables) {
@@ -205,24 +205,19 @@ std::vector<RowBatch<T>> PlanRows(std::vector<RowTable<T>> tables,
   for (const bool counts : {true, false}) {
     if (!counts) end = reinterpret_cast<uintptr_t>(queue.allocate(end));
     poisons = !counts;
-    uint32_t* bad;
-    char* rules;
+    char* header;
     MissedStep* missed;
-    place(&bad, 1);
-    place(&rules, rule_bytes);
+    place(&header, header_bytes);
     place(&missed, tables.size());
     for (RowBatch<T>& batch : batches) {
       const int64_t count = batch.entries();
-      batch.bad = bad;
-      if (rule_bytes > 0) {
-        batch.header = reinterpret_cast<GpuStepHeader*>(rules);
-      }
+      batch.header = reinterpret_cast<GpuStepHeader*>(header);
       batch.missed = missed + batch.first;
       place(&batch.keys, count);
       place(&batch.positions, count);
       place(&batch.unsorted_keys, count);
       place(&batch.unsorted_positions, count);
-      if (rule_bytes == 0) batch.counts = batch.unsorted_keys;
+      batch.counts = batch.unsorted_keys;
       if (how.sparse && !how.lazy) place(&batch.occurs, batch.keys_end);
       if (how.waits) place(&batch.waiting, batch.count);
       for (int i = 0; i < batch.count; ++i) {
@@ -245,7 +240,6 @@ std::vector<RowBatch<T>> PlanRows(std::vector<RowTable<T>> tables,
 template <typename T>
 void SortAndSum(const std::vector<RowBatch<T>>& batches, const RowOptions& how,
                 Refusal* report, GpuDevice* device) {
-  device->Clear(batches[0].bad, sizeof(uint32_t));
   for (const RowBatch<T>& batch : batches) {
     if (batch.occurs != nullptr) device->Clear(batch.occurs, batch.keys_end);
     const int64_t waiting = how.waits ? batch.count : 0;
@@ -284,8 +278,9 @@ const char* MergeSlicesGpu(const std::vector<SlicesToMerge>& slices,
   std::vector<RowTable<T>> tables;
   for (const SlicesToMerge& one : slices) tables.push_back({one});
   const RowOptions how = {/*sparse=*/true, /*lazy=*/true};
-  const auto batches = PlanRows(tables, how, /*warp_a_row=*/false,
-                                /*rule_bytes=*/0, queue);
+  const auto batches =
+      PlanRows(tables, how, /*warp_a_row=*/false, sizeof(GpuStepHeader), queue);
+  device.Clear(batches[0].header, sizeof(GpuStepHeader));
   SortAndSum(batches, how, report, &device);
   for (const RowBatch<T>& batch : batches) {
     if (batch.entries() == 0) continue;

@@ -129,7 +129,7 @@ struct RowBatch {
 
   // Whether the step writes anything at all.
   TF_OPT_RULE_INLINE bool writes() const {
-    return (*bad == 0) & header->writes;
+    return (header->bad == 0) & !header->skips;
   }
   TF_OPT_RULE_INLINE bool updates() const { return header->updates; }
   TF_OPT_RULE_INLINE bool catches_up() const {
@@ -214,16 +214,13 @@ struct RowBatch {
   int64_t row_block_ends[kCapacity];
   RowTable<T> tables[kCapacity];
 
-  GpuStepHeader* header = nullptr;  // In front of the rules, if there are any.
-  // The complement of the first bad entry's number among all entries; 0: none
-  // is bad.
-  uint32_t* bad = nullptr;
+  GpuStepHeader* header = nullptr;  // In front of the rules.
   // Of the entries, with their positions before the sort.
   uint32_t* keys = nullptr;
   uint32_t* positions = nullptr;
   uint32_t* unsorted_keys = nullptr;
   uint32_t* unsorted_positions = nullptr;
-  // Of segments that begin up to each entry, if slices are merged.
+  // Of segments that begin up to each entry, once the keys are sorted.
   uint32_t* counts = nullptr;
   char* sort_room = nullptr;
   std::size_t sort_room_bytes = 0;
@@ -284,14 +281,14 @@ struct RowBatch {
 // These have no rule, and are therefore compiled once (gradients_on_gpu.cc).
 
 // Divides a step's tables into batches and allocates the memory that they need,
-// with so many bytes for rules from `header` on.
+// with so many bytes for the header and the rules.
 template <typename T>
 std::vector<RowBatch<T>> PlanRows(std::vector<RowTable<T>> tables,
                                   const RowOptions& how, bool warp_a_row,
-                                  std::size_t rule_bytes,
+                                  std::size_t header_bytes,
                                   const GpuQueue& queue);
 // Sorts the entries of all batches and sums those of the same row. A bad row is
-// seen by all launches.
+// noted in the header, which must be there.
 template <typename T>
 void SortAndSum(const std::vector<RowBatch<T>>& batches, const RowOptions& how,
                 Refusal* report, GpuDevice* device);

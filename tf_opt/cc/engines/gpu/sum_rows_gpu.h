@@ -39,7 +39,7 @@ struct MakeKeysWork {
     const int64_t id = table.IdOf(entry);
     const bool valid = id >= 0 && id < table.rows;
     if (!valid && id != table.unused()) {
-      GpuDevice::AtomicMax(batch.bad,
+      GpuDevice::AtomicMax(&batch.header->bad,
                            ~static_cast<uint32_t>(batch.first_entry + k));
     }
     const uint32_t key =
@@ -71,11 +71,11 @@ struct SumLongRowsWork {
 
   class Thread {
    public:
+    // For a part in which `first` was found.
     TF_OPT_RULE_INLINE Thread(const SumLongRowsWork& work, int64_t part,
-                              int thread)
+                              int64_t first, int thread)
         : thread_(thread) {
       const RowBatch<T>& batch = work.batch;
-      const int64_t first = work.Find(part);
       const int i = TensorOfTile(batch.entry_ends, batch.count, first);
       const RowTable<T>& table = batch.tables[i];
       const uint32_t* const keys = batch.keys + first;
@@ -176,7 +176,7 @@ struct SumLongRowsWork {
   TF_OPT_RULE_INLINE int64_t parts() const {
     const int64_t windows =
         (batch.entries() + kSegmentWindow - 1) / kSegmentWindow;
-    return *batch.bad != 0 ? 0 : windows * tiles_of_columns;
+    return batch.header->bad != 0 ? 0 : windows * tiles_of_columns;
   }
 
   // Returns the entry in a part that begins a segment to sum; -1: none does.
@@ -207,9 +207,8 @@ struct SumLongRowsWork {
 
   // Tells the host of the first bad entry, if it is in this batch.
   TF_OPT_RULE_INLINE void Report() const {
-    if (*batch.bad == 0) return;
-    if (batch.header != nullptr && !batch.header->writes) return;
-    const int64_t k = ~*batch.bad - batch.first_entry;
+    if (batch.header->bad == 0 || batch.header->skips) return;
+    const int64_t k = ~batch.header->bad - batch.first_entry;
     if (k < 0 || k >= batch.entries()) return;
     const int i = TensorOfTile(batch.entry_ends, batch.count, k);
     const RowTable<T>& table = batch.tables[i];
@@ -245,7 +244,7 @@ struct WriteMergedWork {
     const RowTable<T>& table = batch.tables[part.i];
     const int64_t begin = batch.entry_begin(part.i);
     const uint32_t before = begin == 0 ? 0 : batch.counts[begin - 1];
-    const bool bad = *batch.bad != 0;
+    const bool bad = batch.header->bad != 0;
     const int64_t found =
         bad ? 0 : batch.counts[batch.entry_ends[part.i] - 1] - before;
     for (; part.k < part.end; part.k += part.stride) {
