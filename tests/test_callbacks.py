@@ -127,7 +127,7 @@ class Spy(keras.callbacks.Callback):
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("swap_on_epoch", [False, True])
+@pytest.mark.parametrize("swap_on_epoch", [False, slow(True)])
 def test_the_callback_evaluates_with_the_average(swap_on_epoch):
     # Keras' moving average is another one.
     plain, model = (

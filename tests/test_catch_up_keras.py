@@ -235,16 +235,16 @@ def sparse(ids: tf.Tensor) -> tf.SparseTensor:
             lambda: keras.Sequential([keras.Input((2,)), *unbuilt().layers]),
             *("host", {"jit_compile": False}),
         ),
-        (with_a_shared_table, "device", {"steps_per_execution": 2}),
+        slow(with_a_shared_table, "device", {"steps_per_execution": 2}),
         (unbuilt, "several optimizers", {}),
-        (unbuilt, "subclass", EAGER),
+        slow(unbuilt, "subclass", EAGER),
         # Negative ids count from the end.
         (reading(lambda ids: ids // 2 - ROWS), "device", {}),
         slow(
             reading(lambda ids: (ids + 7) % ROWS),
             *("device", {"jit_compile": True}),
         ),
-        (reading(sparse), "device", {}),
+        slow(reading(sparse), "device", {}),
     ],
 )
 def test_fit_that_reads_up_to_date_is_exact_training(make, where, how):

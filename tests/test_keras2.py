@@ -116,7 +116,7 @@ def load(model, kind, path):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        *(("Adam", ".keras"), ("Adam", ".checkpoint")),
+        *(("Adam", ".keras"), slow("Adam", ".checkpoint")),
         *(slow(name, x) for name in ("Adagrad", "SGD") for x in FORMATS),
     ],
 )

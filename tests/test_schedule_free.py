@@ -8,6 +8,7 @@ import tf_opt
 
 from counterparts import SCHEDULE_FREE, UNREPAIRED
 from low_precision_cases import SETTINGS
+from registry import slow
 from small_model import (
     FIT,
     X,
@@ -141,7 +142,7 @@ def test_to_keras_before_the_first_step_has_the_weights():
 
 @pytest.mark.core
 @pytest.mark.filterwarnings("error:.*SwapAveraged")
-@pytest.mark.parametrize("swap_on_epoch", [False, True])
+@pytest.mark.parametrize("swap_on_epoch", [False, slow(True)])
 def test_fit_validates_with_the_average_and_leaves_it(swap_on_epoch):
     plain, model = (compiled(make(), run_eagerly=False) for _ in range(2))
     with pytest.warns(UserWarning, match="SwapAveragedWeights") as caught:
