@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-import torch
 
 import clients
-import torch_contenders
 
 
 class Enough(Exception):
@@ -68,6 +66,9 @@ def test_losses_are_those_with_keras_optimizer(name: str) -> None:
 
 def test_row_wise_adagrad_has_fbgemms_numbers() -> None:
     rows, width, ids = 50, 8, 30
+    torch = pytest.importorskip("torch")
+    import torch_contenders
+
     theirs = torch_contenders.fbgemm_tables([(rows, width)], 0.125, 1e-3)
     (weight,) = theirs.split_embedding_weights()
     weight.normal_()
