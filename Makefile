@@ -44,7 +44,8 @@ test: cc-test install ## Tests the C++ code, and the installed wheel
 
 .PHONY: test-ci
 test-ci: test lint ## What CI runs, in 14 minutes on 2 quiet cores
-	@tests/pure_wheel.sh $(PYTEST_ARGS)
+	@tests/pure_wheel.sh $(PYTEST_ARGS) \
+	  $(addprefix tests/test_,build.py keras.py features.py)
 
 .PHONY: test-all
 test-all: test-ci test-rest ## Runs every check, with the newest TensorFlow
@@ -58,6 +59,7 @@ test-rest: install
 	  "$$(grep -m 1 '^keras' requirements/older-keras.txt)"
 	PYTHONPATH=$(oldest_keras) $(bin)/pytest -m 'core and not slow' \
 	  $(PYTEST_ARGS)
+	@tests/pure_wheel.sh $(PYTEST_ARGS)
 	@echo '==> Testing the kernels for GPUs'
 	$(bazel) test --nobuild_tests_only //tests/...
 	@tests/library_variants.sh $(PYTEST_ARGS)
