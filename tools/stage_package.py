@@ -29,11 +29,6 @@ def _copy(source: pathlib.Path, target: pathlib.Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _is_left_out(name: str) -> bool:
-    is_folder = name in ("cc", "__pycache__")
-    return is_folder or name == "BUILD" or name.endswith((".bzl", ".lds"))
-
-
 def _copy_library(binaries: pathlib.Path, staging: pathlib.Path) -> dict:
     """Copies one library; returns what it was built against."""
     built = json.loads((binaries / _OPS / "built_against.json").read_text())
@@ -84,9 +79,13 @@ def stage(staging: pathlib.Path, binaries: list[pathlib.Path]) -> str:
 
     Without binaries this is the pure wheel. Returns the version.
     """
+    left_out = shutil.ignore_patterns(
+        "cc", "BUILD", "__pycache__", "*.bzl", "*.lds"
+    )
+    # Not by copytree: the sources, and so its copies, may be read-only.
     for path in (_ROOT / "tf_opt").rglob("*"):
         name = path.relative_to(_ROOT)
-        if path.is_file() and not any(map(_is_left_out, name.parts)):
+        if path.is_file() and not left_out("", name.parts):
             _copy(path, staging / name)
     (staging / "tf_opt/commit.txt").write_text(source_version.commit())
     built = [_copy_library(folder, staging) for folder in binaries]

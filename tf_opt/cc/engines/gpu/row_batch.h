@@ -288,7 +288,7 @@ std::vector<RowBatch<T>> PlanRows(std::vector<RowTable<T>> tables,
                                   std::size_t header_bytes,
                                   const GpuQueue& queue);
 // Sorts the entries of all batches and sums those of the same row. A bad row is
-// noted in the header, which must be there.
+// noted in the header, which an earlier launch has made.
 template <typename T>
 void SortAndSum(const std::vector<RowBatch<T>>& batches, const RowOptions& how,
                 Refusal* report, GpuDevice* device);
