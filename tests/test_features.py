@@ -137,6 +137,25 @@ def test_a_variable_that_occurs_twice_is_averaged_once(how, implementation):
     np.testing.assert_allclose(train(ours), train(theirs), rtol=1e-6)
 
 
+def test_a_variable_that_occurs_twice_is_updated_in_order(implementation):
+    def train(optimizer):
+        table, other = variables = _variables([[1.0]], [[2.0]])
+        optimizer.build(variables)
+        dense = tf.constant([[0.5]])
+        slices = tf.IndexedSlices(
+            tf.constant([[3.0]]), tf.constant([0]), tf.constant([1, 1])
+        )
+        # The second update of both is dense, and the table's first isn't.
+        optimizer.apply(
+            [dense, dense, slices, dense], [other, other, table, table]
+        )
+        return [v.numpy() for v in variables]
+
+    ours = tf_opt.SGD(0.1, momentum=0.5, implementation=implementation)
+    theirs = keras.optimizers.SGD(0.1, momentum=0.5)
+    np.testing.assert_allclose(train(ours), train(theirs), rtol=1e-6)
+
+
 @pytest.mark.parametrize("steps", [None, 2])
 def test_variables_that_are_overwritten_by_gradients(steps):
     results = []
