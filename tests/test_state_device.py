@@ -61,9 +61,11 @@ def test_a_constraint_goes_over_a_whole_lazy_table():
 def test_averages_of_variables_without_a_gradient_move():
     def train(**where: str) -> list[np.ndarray]:
         variables = variables_of()
-        optimizer = tf_opt.SGD(0.1, use_ema=True, ema_momentum=0.5, **where)
+        # In every step, of which only the second updates.
+        averaging = {"use_ema": True, "gradient_accumulation_steps": 2}
+        optimizer = tf_opt.SGD(0.1, ema_momentum=0.5, **averaging, **where)
         optimizer.build(variables)
-        for number in range(2):
+        for number in range(3):
             variables[2].assign(np.full(5, number))
             gradient = gradients_of(variables, number)[1]
             optimizer.apply([gradient], [variables[1]])
