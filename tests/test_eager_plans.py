@@ -16,6 +16,7 @@ import tf_opt
 from tensorflow.python.eager import context
 from tf_opt.python.optimizers.step.plan import PlanKeeper
 
+from devices import GPU_KERNELS
 from registry import slow
 
 pytestmark = pytest.mark.core
@@ -102,13 +103,174 @@ def test_options_of_a_launch_cost_few_calls_and_no_bits(options):
     gradient = np.float32([0.3, -0.7])
     tensor = tf.constant(gradient)
     (quick, step), (usual, usual_step) = make(**options), make(**options)
-    few = 400  # A launch takes some 300, the usual path more than 600.
+    few = 400  # A launch takes 60 to 300, the usual path more than 600.
+    # The plan is made, and the launch.
+    for x, run in ((tensor, step), (gradient, usual_step)):
+        run(x), run(x)
     for _ in range(3):
         assert _calls(lambda: step(tensor)) < few
         # Arrays take the usual path.
         assert _calls(lambda: usual_step(gradient)) > few
         for x, y in zip(quick, usual, strict=True):
             np.testing.assert_array_equal(x.numpy(), y.numpy())
+
+
+@pytest.mark.skipif(GPU_KERNELS, reason="they read the GPU's memory alone")
+@pytest.mark.needs_library
+def test_a_step_without_options_is_one_call_of_tensorflow():
+    def calls(step: Callable[[], None]) -> int:
+        names: list[str] = []
+        sys.setprofile(
+            lambda _, event, function: names.append(
+                getattr(function, "__name__", "") if event == "c_call" else ""
+            )
+        )
+        try:
+            step()
+        finally:
+            sys.setprofile(None)
+        return names.count("TFE_Py_FastPathExecute")
+
+    variables = [keras.Variable([1.0, 2.0]) for _ in range(6)]
+    optimizer = tf_opt.Adam(0.1)
+    gradients = [tf.ones(2)] * 6
+    for _ in range(2):  # Makes the plan.
+        optimizer.apply(gradients, variables)
+    assert calls(lambda: optimizer.apply(gradients, variables)) == 1
+
+
+_CHANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "rate assigned": lambda x, _: x.learning_rate.assign(0.5),
+    "rate": lambda x, _: setattr(x, "learning_rate", 0.5),
+    "steps": lambda x, _: x.iterations.assign(100),
+    "beta_1": lambda x, _: setattr(x, "beta_1", 0.5),
+    "beta_1, a variable": lambda x, other: setattr(x, "beta_1", other),
+    "weight_decay": lambda x, _: setattr(x, "weight_decay", 0.5),
+    "clipvalue": lambda x, _: setattr(x, "clipvalue", 0.1),
+    "clipnorm": lambda x, _: setattr(x, "clipnorm", 0.1),
+    "multipliers": lambda x, _: setattr(
+        x, "learning_rate_multipliers", {"first": 0.5}
+    ),
+    "excluded": lambda x, _: (
+        x.exclude_from_weight_decay(var_names=["first"]),
+        setattr(x, "weight_decay", 0.5),
+    ),
+    "constraint": lambda x, _: setattr(
+        x._trainable_variables[0], "constraint", keras.constraints.NonNeg()
+    ),
+    "rounding": lambda x, _: setattr(x, "stochastic_rounding", True),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("change", _CHANGES)
+def test_what_changes_between_steps_is_seen_by_the_next(change, dtype):
+    other = keras.Variable(0.25)
+
+    def make() -> tuple[Any, list[Any], Callable[[Any], None]]:
+        variables = [
+            keras.Variable([1.0, 2.0], dtype=dtype, name=name)
+            for name in ("first", "second")
+        ]
+        optimizer = tf_opt.AdamW(0.1, weight_decay=0.0, seed=3)
+        optimizer.build(variables)
+        return (
+            optimizer,
+            [*variables, *optimizer.variables],
+            lambda x: optimizer.apply([x] * 2, variables),
+        )
+
+    gradient = np.float32([0.3, -0.7])
+    tensor = tf.cast(gradient, dtype)
+    array = tf.cast(gradient, dtype).numpy()
+    (quick, seen, step), (usual, expected, usual_step) = make(), make()
+
+    def run(steps: int) -> None:
+        for _ in range(steps):
+            step(tensor)
+            usual_step(array)  # Arrays take the usual path.
+        for x, y in zip(seen, expected, strict=True):
+            np.testing.assert_array_equal(x.numpy(), y.numpy())
+
+    run(3)
+    for optimizer in (quick, usual):
+        _CHANGES[change](optimizer, other)
+    run(2)
+    other.assign(0.75)
+    run(2)
+
+
+def _counting_callable(base: Any) -> Any:
+    rates = iter(0.5 ** np.arange(9))
+    return base(lambda: float(next(rates)))
+
+
+def _callable_of_a_variable(base: Any) -> Any:
+    rate = keras.Variable(1.0)
+    return base(lambda: rate.assign(rate * 0.5) is None or rate)
+
+
+def _property_of_a_subclass(base: Any) -> Any:
+    class Growing(base):
+        @property
+        def weight_decay(self) -> float:
+            return 0.1 * (1 + int(getattr(self, "_iterations", 0)))
+
+        @weight_decay.setter
+        def weight_decay(self, _: Any) -> None:
+            pass
+
+    return Growing(0.5)
+
+
+def _rate_of_a_subclass(base: Any) -> Any:
+    class WarmUp(base):
+        def _get_current_learning_rate(self) -> Any:
+            rate = super()._get_current_learning_rate()
+            rate.assign(0.1 * (1 + float(self._iterations)))
+            return rate
+
+    return WarmUp(0.1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        _counting_callable,
+        _callable_of_a_variable,
+        _property_of_a_subclass,
+        _rate_of_a_subclass,
+    ],
+)
+def test_what_is_computed_for_a_step_is_computed_once_in_each(make):
+    def train(module: Any) -> np.ndarray:
+        variable = keras.Variable([1.0, 2.0])
+        optimizer = make(module.SGD)
+        for _ in range(6):
+            optimizer.apply([tf.ones(2)], [variable])
+        return variable.numpy()
+
+    expected = train(keras.optimizers)
+    np.testing.assert_allclose(train(tf_opt), expected, rtol=1e-6)
+
+
+def test_multipliers_that_a_traced_function_assigns_are_seen():
+    variable = keras.Variable(1.0, name="first")
+    optimizer = tf_opt.SGD(0.1, learning_rate_multipliers={"first": 1.0})
+    optimizer.build([variable])
+
+    @tf.function
+    def freeze() -> None:
+        optimizer.learning_rate_multipliers = {"first": 0.0}
+
+    freeze()
+    optimizer.learning_rate_multipliers = {"first": 1.0}
+    for _ in range(3):
+        optimizer.apply([tf.constant(1.0)], [variable])
+    freeze()
+    before = float(variable)
+    optimizer.apply([tf.constant(1.0)], [variable])
+    assert float(variable) == before < 1.0
 
 
 @pytest.mark.parametrize("implementation", ["auto", "composed"])

@@ -10,7 +10,7 @@ import tf_opt
 from tensorflow.python.framework import op_def_registry
 from tf_opt.python.ops.calls import BARE, measure_gradients
 
-from devices import assert_refused
+from devices import EMULATED_GPU, assert_refused
 from op_cases import BATCHES, OPS, SHAPES, Launch, never_assigned
 from registry import quick_first
 from small_model import assert_same
@@ -109,6 +109,17 @@ def _wrong_arguments(launch: Launch) -> dict[str, tuple[dict[str, Any], str]]:
         averages = [tf.Variable(x) for x in variables]
         frame = {"averages": averages, "ema_momentum": 0.5, **wrong}
         cases[name] = (frame, message)
+    for name, expected in {"counter": "int64", "rate": "float or do.*"}.items():
+        cases[f"{name} of another type"] = (
+            {name: [tf.Variable(1, dtype=tf.int32)]},
+            rf"`{name}` must be one scalar variable of {expected} or empty, "
+            rf"got 1, the first of int32|`rate` must be empty on a GPU",
+        )
+    if "step" in launch.op.op_numbers:
+        cases["a counter that is too great"] = (
+            {"counter": [tf.Variable(2**63 - 1, dtype=tf.int64)]},
+            r"`step` must be >= 1, got -9|`rate` must be empty on a GPU",
+        )
     if "y" in slots:
         cases["a table that is a scalar"] = (
             {"y": [tf.Variable(1.0), lists["y"][1]]},
@@ -161,6 +172,25 @@ def test_a_tensor_read_before_the_step_does_not_change(name, device):
         launch.apply()
         np.testing.assert_array_equal(read.numpy(), before)
         assert (variable.numpy() != before).any()
+
+
+@pytest.mark.skipif(EMULATED_GPU, reason="kernels for GPUs refuse them")
+@pytest.mark.parametrize("name", OPS)
+def test_a_counter_and_a_rate_are_the_numbers_they_hold(name):
+    with tf.device("CPU"):
+        counter, rate = tf.Variable(6, dtype=tf.int64), tf.Variable(0.25)
+        launch, expected = Launch(name), Launch(name)
+    held = counter.read_value()
+    numbers = {"learning_rate": 0.25, "step": 7}
+    numbers = {x: numbers[x] for x in numbers if x in launch.op.op_numbers}
+    expected.apply(**numbers)
+    launch.apply(counter=[counter], rate=[rate])
+    np.testing.assert_equal(launch.numpy(), expected.numpy())
+    assert (int(counter), int(held), float(rate)) == (7, 6, 0.25)
+    launch.apply(counter=[counter], rate=[rate], enabled=False)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="weight_decay"):
+        launch.apply(counter=[counter], rate=[rate], weight_decay=[0.5] * 3)
+    assert int(counter) == 7
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -56,8 +56,8 @@ def test_only_what_moves_other_rows_makes_a_pass_over_the_table(options):
     for decay in (None, options.get("weight_decay")):
         optimizer.weight_decay = decay
         optimizer.apply([slices], [table])
-    *_, (_, plan) = optimizer._plans._plans.values()
-    assert plan.buckets[0].rows_only == (not options)
+    *_, kept = optimizer._plans._plans.values()
+    assert kept.plan.buckets[0].rows_only == (not options)
     assert (table.numpy()[3:] != 1).all() == ("weight_decay" in options)
 
 

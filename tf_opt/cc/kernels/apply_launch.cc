@@ -31,6 +31,21 @@ bool Has16Bits(tensorflow::DataType type) {
   return type == tensorflow::DT_HALF || type == tensorflow::DT_BFLOAT16;
 }
 
+// Checks, under the lock, that a list is one scalar variable of these types.
+absl::Status CheckNumber(const VariableList& list,
+                         tensorflow::DataTypeSet types, const char* expected) {
+  const tensorflow::Tensor& first = *list[0]->tensor();
+  if (list.size() == 1 && list[0]->is_initialized && first.IsInitialized() &&
+      first.dims() == 0 && types.Contains(first.dtype())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", list.name(), "` must be one scalar variable of ",
+                   expected, " or empty, got ", list.size(), ", the first of ",
+                   tensorflow::DataTypeString(first.dtype()), " and shape ",
+                   first.shape().DebugString()));
+}
+
 }  // namespace
 
 const std::vector<Optimizer>& AllOptimizers() {
@@ -110,6 +125,7 @@ ApplyLaunch::ApplyLaunch(const ApplyAttributes& attributes)
 absl::Status ApplyLaunch::Prepare(tensorflow::OpKernelContext* context,
                                   bool updates, const CopyBytes& copy_bytes) {
   TF_RETURN_IF_ERROR(LockVariables(context));
+  TF_RETURN_IF_ERROR(ReadNumberVariables(context, copy_bytes));
   TF_RETURN_IF_ERROR(FindGradients(context));
   const bool catches_up = step.rows.waits && lists_[kAccumulator].size() == 0;
   for (int k = 0; k < static_cast<int>(lists_.size()); ++k) {
@@ -137,7 +153,36 @@ absl::Status ApplyLaunch::LockVariables(tensorflow::OpKernelContext* context) {
                                    size(), lists_[k].size()));
     present.push_back(&lists_[k]);
   }
+  present.insert(present.end(), {&counter_, &rate_});
   return locks_.Lock(present);
+}
+
+absl::Status ApplyLaunch::ReadNumberVariables(
+    tensorflow::OpKernelContext* context, const CopyBytes& copy_bytes) {
+  if (counter_.size() > 0) {
+    TF_RETURN_IF_ERROR(
+        CheckNumber(counter_, ToSet(tensorflow::DT_INT64), "int64"));
+    TF_RETURN_IF_ERROR(MakeExclusive(context, counter_[0], copy_bytes));
+    step.frame.iteration = counter_[0]->tensor()->scalar<int64_t>()();
+    // Past the greatest number follows a negative one, which is refused.
+    step_number_ = static_cast<uint64_t>(step.frame.iteration) + 1;
+  }
+  if (rate_.size() > 0) {
+    TF_RETURN_IF_ERROR(CheckNumber(
+        rate_, ToSet(tensorflow::DT_FLOAT) | ToSet(tensorflow::DT_DOUBLE),
+        "float or double"));
+    const tensorflow::Tensor& rate = *rate_[0]->tensor();
+    learning_rate_ = rate.dtype() == tensorflow::DT_FLOAT
+                         ? rate.scalar<float>()()
+                         : rate.scalar<double>()();
+  }
+  return absl::OkStatus();
+}
+
+void ApplyLaunch::Count() {
+  if (counter_.size() > 0) {
+    counter_[0]->tensor()->scalar<int64_t>()() = step_number_;
+  }
 }
 
 absl::Status ApplyLaunch::FindGradients(tensorflow::OpKernelContext* context) {
@@ -290,8 +335,14 @@ StateType ApplyLaunch::StateTypeOf(int operand, int i) const {
 
 absl::Status ApplyLaunch::FindNumbers(tensorflow::OpKernelContext* context) {
   const void* data;
+  TF_RETURN_IF_ERROR(counter_.Lookup(context, kCounter.name));
+  TF_RETURN_IF_ERROR(rate_.Lookup(context, kRate.name));
   for (const ScalarInput& scalar : attributes_.optimizer->rule.scalars) {
     TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
+    // `Prepare` reads these from their variables.
+    const absl::string_view name = scalar.name;
+    if (counter_.size() > 0 && name == kCounter.scalar) data = &step_number_;
+    if (rate_.size() > 0 && name == kRate.scalar) data = &learning_rate_;
     step.scalars.push_back(data);
   }
   for (const ScalarInput& scalar : kFrameScalars) {
@@ -325,7 +376,7 @@ absl::Status ApplyLaunch::FindNumbers(tensorflow::OpKernelContext* context) {
 }
 
 std::vector<std::string> HostInputs(const RuleInfo& rule, OpForm form) {
-  std::vector<std::string> inputs = {"seed"};
+  std::vector<std::string> inputs = {"seed", kCounter.name, kRate.name};
   for (const FrameOperand k :
        {kVariable, kAccumulator, kAverage, kMasterWeight}) {
     inputs.push_back(kFrameOperands[k].name);

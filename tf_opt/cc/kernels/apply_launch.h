@@ -68,6 +68,14 @@ class ApplyLaunch {
   }
   bool has(int k) const { return k >= 0 && arrays_[k * size()] != nullptr; }
 
+  // Whether the step's numbers are in variables.
+  bool has_number_variables() const {
+    return counter_.size() + rate_.size() > 0;
+  }
+
+  // Adds one to the counter of steps, if there is one.
+  void Count();
+
   // The error for a number that was refused, or a row.
   absl::Status ErrorOf(const Refusal& refusal) const;
 
@@ -82,6 +90,9 @@ class ApplyLaunch {
   // Checks all variables and finds the gradients.
   absl::Status FindGradients(tensorflow::OpKernelContext* context);
   bool IsWrittenWithoutUpdate(int operand) const;
+  // Reads the variables that stand for numbers, under their locks.
+  absl::Status ReadNumberVariables(tensorflow::OpKernelContext* context,
+                                   const CopyBytes& copy_bytes);
   int64_t CountLayers() const;
   // Checks the types of the arrays against each other.
   absl::Status CheckTypes() const;
@@ -94,6 +105,9 @@ class ApplyLaunch {
   std::vector<const tensorflow::Tensor*> arrays_;
   int stacked_ = -1;
   std::vector<VariableList> lists_;  // One per operand; empty if absent.
+  VariableList counter_, rate_;
+  int64_t step_number_ = 0;
+  double learning_rate_ = 0;
   // Last, so that it unlocks before the variables are released.
   ScopedVariableLocks locks_;
 };

@@ -25,13 +25,16 @@ absl::Status CopyOnCpu(void* to, const void* from, std::size_t bytes) {
   return absl::OkStatus();
 }
 
-// Reads the numbers that all variables share.
+void ReadFrame(Step* step) {
+  for (std::size_t k = 0; k < std::size(kFrameScalars); ++k) {
+    kFrameScalars[k].Read(step->frame_scalars[k], &step->frame);
+  }
+}
+
+// Reads the rule's numbers that all variables share.
 void ReadNumbers(const RuleInfo& rule, Step* step) {
   for (std::size_t k = 0; k < rule.scalars.size(); ++k) {
     rule.scalars[k].Read(step->scalars[k], step->numbers.data());
-  }
-  for (std::size_t k = 0; k < std::size(kFrameScalars); ++k) {
-    kFrameScalars[k].Read(step->frame_scalars[k], &step->frame);
   }
 }
 
@@ -81,9 +84,10 @@ class ApplyOnCpuOp : public ApplyKernel {
     TF_RETURN_IF_ERROR(launch.FindNumbers(context));
     const RuleInfo& rule = attributes_.optimizer->rule;
     FrameInputs& frame = launch.step.frame;
-    ReadNumbers(rule, &launch.step);
+    ReadFrame(&launch.step);
     if (!frame.enabled) return absl::OkStatus();
     TF_RETURN_IF_ERROR(launch.Prepare(context, frame.update, CopyOnCpu));
+    ReadNumbers(rule, &launch.step);
     const int64_t* const at = launch.step.layer.at;
     const int64_t layer = at == nullptr ? 0 : ReadOnce(at);
     const Refusal refusal = CheckNumbers(rule, launch.step, layer);
@@ -102,6 +106,7 @@ class ApplyOnCpuOp : public ApplyKernel {
                                   &sorted_rows, &step.gradients));
     }
     ApplyOnCpu(step, attributes_.optimizer->makers);
+    launch.Count();
     return absl::OkStatus();
   }
 };

@@ -38,6 +38,10 @@ class ApplyOnGpuOp : public ApplyKernel {
   absl::Status Run(tensorflow::OpKernelContext* context) override {
     ApplyLaunch launch(attributes_);
     TF_RETURN_IF_ERROR(launch.FindNumbers(context));
+    if (launch.has_number_variables()) {
+      return absl::InvalidArgumentError(
+          "`counter` and `rate` must be empty on a GPU");
+    }
     tensorflow::Tensor workspace;
     const GpuQueue queue = QueueOf(context, &workspace);
     TF_RETURN_IF_ERROR(

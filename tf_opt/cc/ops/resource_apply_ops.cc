@@ -46,6 +46,10 @@ iteration: The number of steps before this one.
 seed: The seed of random bits. They also depend on the iteration, the variable's
   number and the element.
 variable_numbers: Integers in [-2^53, 2^53]: one, or one for each variable.
+counter: An int64 variable that counts steps, in place of `step` (its value + 1)
+  and `iteration` (its value), or empty. The step adds 1 to it. Only on CPUs.
+rate: A float or double variable in place of `learning_rate`, or empty. Only on
+  CPUs.
 stochastic_rounding: Whether to round 16-bit variables at random.
 decoupled_weight_decay: Whether the decay shrinks the variables (as AdamW does)
   or adds to the gradients (L2).
@@ -105,6 +109,12 @@ absl::Status Define(const RuleInfo& rule, OpForm form,
   }
   for (const ScalarInput& scalar : kFrameScalars) add_scalar(scalar);
   add_scalar({"seed", ScalarType::kInt64});
+  for (const NumberVariable& variable : {kCounter, kRate}) {
+    // With a default, so that functions saved without it still load.
+    const std::string length = absl::StrCat("num_", variable.name);
+    builder.Input(absl::StrCat(variable.name, ": ", length, " * resource"))
+        .Attr(absl::StrCat(length, ": int >= 0 = 0"));
+  }
   builder.Attr("T: {half, bfloat16, float, double}")
       .Attr("decoupled_weight_decay: bool = true")
       .Attr("maximize: bool = false")

@@ -129,6 +129,14 @@ inline constexpr const char* kPerVariableInputs[] = {
     "weight_decay", "learning_rate_factors", "gradient_factors",
     "variable_numbers"};
 
+// An input of the op that may be a variable, and the scalar that it replaces.
+struct NumberVariable {
+  const char* name;
+  const char* scalar;
+};
+inline constexpr NumberVariable kCounter = {"counter", "step"};
+inline constexpr NumberVariable kRate = {"rate", "learning_rate"};
+
 // One of them, in the device's memory.
 struct PerVariable {
   TF_OPT_HOST_DEVICE double operator[](int64_t i) const {

@@ -42,6 +42,8 @@ BARE: Mapping[str, Any] = {
     "update": True,
     "variable_numbers": 0.0,
     "iteration": 0,
+    "counter": (),
+    "rate": (),
     "stochastic_rounding": False,
     "seed": 0,
 }
@@ -73,16 +75,24 @@ def _eager_scalar(value: float, dtype: str) -> tf.Tensor:
         return constant(value, tf.as_dtype(dtype))
 
 
+def eager_call(
+    op_name: str, arguments: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """Returns an eager call of an op, which takes the other arguments."""
+    converted = dict(arguments)
+    for dtype, names in signature_of(op_name).scalars.items():
+        key = dtype.name  # Hashing the type itself takes longer.
+        for name in names:
+            if isinstance(converted[name], (int, float)):
+                converted[name] = _eager_scalar(converted[name], key)
+    return functools.partial(_wrapper_of(op_name), **converted)
+
+
 def run_op(op_name: str, **arguments: Any) -> Any:
     """Runs an op by name, outside of XLA's auto-clustering."""
-    op = _wrapper_of(op_name)
     if tf.executing_eagerly():
-        for dtype, names in signature_of(op_name).scalars.items():
-            key = dtype.name  # Hashing the type itself takes longer.
-            for name in names:
-                if isinstance(arguments[name], (int, float)):
-                    arguments[name] = _eager_scalar(arguments[name], key)
-        return op(**arguments)
+        return eager_call(op_name, arguments)()
+    op = _wrapper_of(op_name)
     # Kernels for GPUs take these from the host's memory. As a GPU's constants
     # each step would copy them back, and wait for the steps before.
     for name in {"seed", "table_rows"} & arguments.keys():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -20,7 +20,8 @@ from tf_opt.python.optimizers.base.keras_step import KerasStep
 from tf_opt.python.optimizers.step import replicas, transfer
 from tf_opt.python.optimizers.step.catch_up import bring_up_to_date
 from tf_opt.python.optimizers.step.context import StepContext
-from tf_opt.python.optimizers.step.launch import run_quickly
+from tf_opt.python.optimizers.step.eager import repeated_launch, run_quickly
+from tf_opt.python.optimizers.step.plan import KeptPlan
 from tf_opt.python.optimizers.step.step import Step
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients, validation
@@ -346,6 +347,25 @@ class FusedOptimizer(KerasStep, KerasOptimizer):
             return contextlib.nullcontext(True)
         return averages.forbid_step(self._iterations)
 
+    def _runs_quickly(
+        self,
+        kept: KeptPlan,
+        grads: Sequence[Any],
+        variables: Sequence[Variable],
+        how: Mapping[str, Any],
+    ) -> bool:
+        """Runs a step by a kept plan, if one launch does all of it."""
+        self._plans.in_use = kept.plan.implementations
+        launch, changes = kept.launch, self._plans.changes
+        if how or launch is None or launch.changes != changes:
+            context = self._context(**how)
+            context.plan = kept.plan
+            launch = None if how else repeated_launch(context, changes)
+            if launch is None:
+                return run_quickly(context, grads, variables)
+            kept.launch = launch
+        return launch.run(grads, variables)
+
     def _apply_scaled(
         self,
         grads: Sequence[GradientLike | None],
@@ -369,16 +389,12 @@ class FusedOptimizer(KerasStep, KerasOptimizer):
             if trainable_variables is None
             else trainable_variables
         )
-        context = plan = None
+        kept = None
         if self.built and access.eager_without_strategy():
-            context = self._context(**how)
-            plan = self._plans.find(variables, context.implementation)
-        if plan is not None:
-            context.plan = plan
-            if run_quickly(context, grads, variables):
-                self._plans.in_use = plan.implementations
-                return True
-        is_new = plan is None and trainable_variables is not None
+            kept = self._plans.find(variables, self.implementation)
+        if kept is not None and self._runs_quickly(kept, grads, variables, how):
+            return True
+        is_new = kept is None and trainable_variables is not None
         if is_new:
             access.check_variables(variables)
         grads = gradients.as_gradients(grads, variables)
@@ -391,7 +407,7 @@ class FusedOptimizer(KerasStep, KerasOptimizer):
         if self._state.working_copies:
             transfer.check_outside_of_xla(self)
         with keras_internals.name_scope_of(self):
-            context = context or self._context(**how)
+            context = self._context(**how)
             if self._state.since:
                 self._reads.warn_of_others(context, grads, variables)
             if context.skip_nonfinite:

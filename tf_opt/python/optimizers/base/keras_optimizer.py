@@ -115,6 +115,9 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
+        # To assign the learning rate is to assign its variable.
+        if self._state is not None and name != "learning_rate":
+            self._plans.changes += 1
         if is_option and self._state.spec is not self._builder.needed_spec():
             spec = self._builder.needed_spec()
             self._state = dataclasses.replace(self._state, spec=spec)

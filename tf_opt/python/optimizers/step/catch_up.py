@@ -49,15 +49,15 @@ def catch_up(
     for bucket in context.plan.buckets:
         own = None if rows is None else [rows[i] for i in bucket.positions]
         bucket = bucket._replace(rows_only=rows is not None)
-        step = bucket.step(context, (), frame, scalars)
         with (
             state.on_device(bucket.indices[0]),
             tf.control_dependencies(checks),
         ):
+            grads = _no_slices(bucket) if bucket.op else ()
+            step = bucket.step(context, grads, frame, scalars)
             if not bucket.op:
                 Composed(context).catch_up(step, own)
                 continue
-            step = step._replace(grads=_no_slices(bucket))
             op = launch(context, step, own or ())
         if op is not None:
             ops.append(op)

@@ -1,22 +1,16 @@
-"""Launches the custom op for a bucket of variables.
-
-In eager loops with small models, Python calls take most of the time of a step.
-`run_quickly` makes as few calls as possible for a step that is only a launch.
-All other steps take the usual path, which also raises the errors.
-"""
+"""Launches the custom op for a bucket of variables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Flag, cond
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.ops.calls import BARE, resource_apply, run_op
+from tf_opt.python.ops.calls import resource_apply
 from tf_opt.python.optimizers.step.composed import rows_accumulated
 from tf_opt.python.optimizers.step.context import StepContext, needs_bits
 from tf_opt.python.optimizers.step.plan import BucketStep
@@ -38,11 +32,11 @@ def launch(
         step.grads,
         accumulated_rows=accumulated_rows,
         tables=step.bucket.names,
-        **_arguments(context, step),
+        **arguments_of(context, step),
     )
 
 
-def _arguments(context: StepContext, step: BucketStep) -> dict[str, Any]:
+def arguments_of(context: StepContext, step: BucketStep) -> dict[str, Any]:
     """Returns an op's arguments, besides gradients, by name."""
     bucket, rule, _, frame, factors, scalars = step
     arguments = {
@@ -104,64 +98,3 @@ def _rows_of(accumulator: Variable, needed: Flag) -> tf.Tensor:
         lambda: tf.where(rows_accumulated(accumulator))[:, 0],
         lambda: tf.zeros([0], tf.int64),
     )
-
-
-# ---- Quick eager steps. ----
-
-
-def run_quickly(
-    context: StepContext, grads: Sequence[Any], variables: Sequence[Variable]
-) -> bool:
-    """Runs a whole step, if one launch does all of it.
-
-    The context has a kept plan of a step without sparse gradients. Gradients
-    and variables are those that the user gave. Returns whether it ran; if not,
-    nothing was written.
-    """
-    rule, state, plan = context.rule, context.state, context.plan
-    if not (
-        len(grads) == len(variables)
-        and not state.working_copies
-        and not state.since
-        and len(plan.buckets) == 1
-        and plan.buckets[0].op
-        and not (context.measures or context.accumulates)
-        # The averages of all variables move.
-        and not (context.use_ema and len(plan.variables) < len(state.variables))
-        and all(isinstance(gradient, tf.Tensor) for gradient in grads)
-        # An op that runs asynchronously would refuse them too late.
-        and (
-            tf.config.experimental.get_synchronous_execution()
-            or all(
-                gradient.dtype == variable.dtype
-                and gradient.shape == variable.shape
-                for gradient, variable in zip(
-                    grads, plan.variables, strict=True
-                )
-            )
-        )
-        and all(variable.constraint is None for variable in variables)
-    ):
-        return False
-    (bucket,) = plan.buckets
-    context.check_numbers()
-    rate, updates = (
-        access.read(x) if isinstance(x, keras.Variable) else x
-        for x in (context.optimizer.learning_rate, state.iterations)
-    )
-    scalars = rule.scalars(rate, updates)
-    step = bucket.step(context, grads, context.frame(enabled=True), scalars)
-    arguments = {**BARE, **_arguments(context, step)}
-    try:
-        run_op(
-            bucket.op.name,
-            gradients=grads,
-            **{name: arguments[name] for name in bucket.op.arguments},
-        )
-    except (TypeError, ValueError, tf.errors.InvalidArgumentError):
-        # The op refuses gradients to broadcast, for example, before it
-        # writes anything.
-        return False
-    state.commit(rule.next_shared(scalars, state, plan.variables), True)
-    access.count_eagerly(state.iterations)
-    return True

@@ -6,6 +6,7 @@ While a step is traced this happens once. Eager steps keep their plans.
 from __future__ import annotations
 
 import collections
+import dataclasses
 import random
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -332,6 +333,22 @@ def _lists(
     return {**dict.fromkeys(op.slots, ()), **lists, "variables": variables}
 
 
+@dataclasses.dataclass
+class KeptPlan:
+    """A plan that eager steps keep.
+
+    Attributes:
+        variables: The variables that the user gave; it keeps them alive, so
+            that their ids stay unique.
+        plan: The plan.
+        launch: The `RepeatedLaunch` that does a whole step, if there is one.
+    """
+
+    variables: list[Variable]
+    plan: Plan
+    launch: Any = None
+
+
 class PlanKeeper:
     """Keeps the plans of lists of variables, for eager steps.
 
@@ -344,10 +361,12 @@ class PlanKeeper:
     BESIDES = 64
 
     def __init__(self) -> None:
-        self._plans: dict[Hashable, tuple[list, Plan]] = {}
+        self._plans: dict[Hashable, KeptPlan] = {}
         self._random = random.Random(0)
         # The implementations of the last step that ran eagerly or was traced.
         self.in_use: frozenset[str] = frozenset()
+        # How often an attribute of the optimizer was assigned.
+        self.changes = 0
 
     def clear(self) -> None:
         """Drops all plans, because they hold other slots."""
@@ -355,13 +374,12 @@ class PlanKeeper:
 
     def find(
         self, variables: Sequence[Variable], mode: Hashable
-    ) -> Plan | None:
-        """Returns the plan kept for these variables, or None.
+    ) -> KeptPlan | None:
+        """Returns what is kept for these variables, or None.
 
         `mode` is everything else that a plan depends on.
         """
-        kept = self._plans.get((mode, *map(id, variables)))
-        return None if kept is None else kept[1]
+        return self._plans.get((mode, *map(id, variables)))
 
     def of_step(
         self,
@@ -379,13 +397,14 @@ class PlanKeeper:
         if any(are_sparse):
             rows_only = context.other_rows_stay
             mode = (mode, rows_only, state.lazy_mode, *are_sparse)
-        plan = self.find(variables, mode) if keeps else None
-        if plan is None:
+        kept = self.find(variables, mode) if keeps else None
+        if kept is not None:
+            plan = kept.plan
+        else:
             plan = planned(context, variables, are_sparse, groups=keeps)
             if keeps:
-                # The list keeps the variables alive, so their ids stay unique.
                 key = (mode, *map(id, variables))
-                self._plans[key] = (list(variables), plan)
+                self._plans[key] = KeptPlan(list(variables), plan)
                 self._drop_some()
         self.in_use = plan.implementations
         return plan

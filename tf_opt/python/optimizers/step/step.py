@@ -261,7 +261,7 @@ class Step:
         context = self._context
         rule, state, plan = context.rule, context.state, context.plan
         commits = frame.commits
-        scalars = context.scalars()
+        scalars, op_frame = context.scalars(), self._frame_of_launch(frame)
         composed: list[BucketStep] = []
         # Launches that the next ones don't wait for.
         launched: list[tf.Operation] = []
@@ -272,7 +272,8 @@ class Step:
             factor = 1.0 / context.micro_steps
             if measures is not None:
                 factor = factor * measuring.clipping(context, k, measures)
-            step = bucket.step(context, own, frame, scalars, factor)
+            own_frame = op_frame if bucket.op else frame
+            step = bucket.step(context, own, own_frame, scalars, factor)
             if not bucket.op:
                 composed.append(step)
                 continue
@@ -280,7 +281,6 @@ class Step:
                 self._catch_up(bucket, frame)
             # A wrong row of an earlier launch must stop the later ones.
             with self._after_awaited(), state.on_device(bucket.indices[0]):
-                step = step._replace(frame=self._frame_of_launch(frame))
                 op = launch(context, step, rows[k])
             if op is not None:
                 may_fail = bucket.sparse and not state.working_copies
