@@ -62,6 +62,7 @@ void Measure(const std::string& columns, GpuStep step, int64_t moved,
   const int operands =
       kFrameOperandCount + CountSlots<Description>(step.variant);
   step.arrays.arrays.resize(operands * count);
+  step.numbers.resize(sizeof(typename Description::Hyperparameters));
   const int64_t element = SizeOf(step.arrays.element);
   std::vector<DeviceMemory> memory;
   // Numbers between 1 and 2, or what looks like it in 16 bits.
