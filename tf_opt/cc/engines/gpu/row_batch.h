@@ -177,13 +177,24 @@ struct RowBatch {
             is_short && !is_long ? k : -1};
   }
 
-  // The gradient of kPack columns, from c on, of a row of table i that has one.
+  // The gradient of kPack columns, from c on, of a row of table i, plus `zero`:
+  // 0 for a sum, which is never -0; -0 changes nothing.
   template <int kPack>
   TF_OPT_RULE_INLINE GpuPack<T, kPack> GradientOf(int i, const StepRow<T>& row,
-                                                  int64_t c) const {
-    if (row.first >= 0) return SumOf<kPack>(i, row.first, c);
-    GpuPack<T, kPack> gradient;
-    gradient.Load(row.gradient + c);
+                                                  int64_t c,
+                                                  ComputeType<T> zero) const {
+    GpuPack<T, kPack> gradient = {};
+    if (row.gradient == nullptr) return gradient;
+    if (row.first >= 0) {
+      gradient = SumOf<kPack>(i, row.first, c);
+    } else {
+      gradient.Load(row.gradient + c);
+    }
+    TF_OPT_UNROLL
+    for (int j = 0; j < kPack; ++j) {
+      gradient.elements[j] = GpuConvert::Narrow(
+          GpuConvert::Widen(gradient.elements[j]) + zero, T());
+    }
     return gradient;
   }
 

@@ -37,50 +37,31 @@ TF_OPT_RULE_INLINE decltype(auto) TensorOf(const RowBatch<T>& batch, int i) {
   }
 }
 
-// A row with its rule.
+// Updates a thread's part of a row, or only accumulates its gradient.
 template <typename T, typename Rule>
-struct FramedRow {
-  using V = ComputeType<T>;
+TF_OPT_RULE_INLINE void TakeRow(const RowBatch<T>& batch, const RowPart& part,
+                                const StepRow<T>& row,
+                                const FramedRule<Rule>& rule, bool updates,
+                                ComputeType<T> zero) {
   using Elements = FramedElements<T, Rule>;
-
-  // The gradient of kPack columns from c on.
-  template <int kPack>
-  TF_OPT_RULE_INLINE GpuPack<T, kPack> Gradient(int64_t c) const {
-    if (row.gradient == nullptr) return {};
-    GpuPack<T, kPack> gradient = batch.template GradientOf<kPack>(i, row, c);
-    TF_OPT_UNROLL
-    for (int j = 0; j < kPack; ++j) {
-      gradient.elements[j] = GpuConvert::Narrow(
-          GpuConvert::Widen(gradient.elements[j]) + zero, T());
+  const RowTable<T>& table = batch.tables[part.i];
+  const auto& tensor = TensorOf<Rule>(batch, part.i);
+  const int64_t begin = row.row * table.width;
+  if (!updates) {
+    for (int64_t c = part.member; c < table.width; c += table.group()) {
+      const auto gradient = batch.template GradientOf<1>(part.i, row, c, zero);
+      Elements::AccumulateAt(rule, tensor, begin + c,
+                             GpuConvert::Widen(gradient.elements[0]));
     }
-    return gradient;
+    return;
   }
-
-  // Updates a thread's part of it, or only accumulates.
-  TF_OPT_RULE_INLINE void Take(bool updates, int member) const {
-    const RowTable<T>& table = batch.tables[i];
-    const int64_t begin = row.row * table.width;
-    if (!updates) {
-      for (int64_t c = member; c < table.width; c += table.group()) {
-        Elements::AccumulateAt(rule, tensor, begin + c,
-                               GpuConvert::Widen(Gradient<1>(c).elements[0]));
-      }
-      return;
-    }
-    ForColumns(table, member, [&](int64_t c, auto pack) {
-      constexpr int kPack = decltype(pack)::value;
-      Elements::template UpdatePack<kPack>(rule, tensor, begin + c,
-                                           Gradient<kPack>(c));
-    });
-  }
-
-  const RowBatch<T>& batch;
-  int i;  // Of its table.
-  const DenseTensor<T>& tensor;
-  const StepRow<T>& row;
-  const FramedRule<Rule>& rule;
-  V zero;  // 0 for a sum, which is never -0; -0 changes nothing.
-};
+  ForColumns(table, part.member, [&](int64_t c, auto pack) {
+    constexpr int kPack = decltype(pack)::value;
+    Elements::template UpdatePack<kPack>(
+        rule, tensor, begin + c,
+        batch.template GradientOf<kPack>(part.i, row, c, zero));
+  });
+}
 
 // Applies the rule to rows.
 template <typename T, typename Rule>
@@ -96,7 +77,6 @@ struct TakeRowsWork {
     const bool updates = batch.updates();
     // If there is nothing to accumulate, rows only caught up.
     if (!writes || (!updates && batch.catches_up())) return;
-    const auto& tensor = TensorOf<Rule>(batch, part.i);
     for (; part.k < part.end; part.k += part.stride) {
       const StepRow<T> row = next;
       if (part.k + part.stride < part.end) {
@@ -104,8 +84,7 @@ struct TakeRowsWork {
       }
       if (row.row < 0) continue;
       if (part.member == 0) batch.Mark(rows, part.i, row.row);
-      FramedRow<T, Rule>{batch, part.i, tensor, row, rule, 0}.Take(updates,
-                                                                   part.member);
+      TakeRow(batch, part, row, rule, updates, 0);
     }
   }
 
@@ -118,7 +97,7 @@ struct TakeRowsWork {
 template <typename T, typename Rule>
 struct TakeRowWiseWork {
   using V = ComputeType<T>;
-  using Row = FramedRow<T, Rule>;
+  using Elements = FramedElements<T, Rule>;
 
   TF_OPT_RULE_INLINE GpuLanes AddUp(int64_t warp, int thread) const {
     GpuLanes lanes;
@@ -128,15 +107,15 @@ struct TakeRowWiseWork {
     const RowTable<T>& table = batch.tables[part.i];
     const FramedRule<Rule>& rule = rules[batch.first + part.i];
     const auto& tensor = TensorOf<Rule>(batch, part.i);
-    const Row framed = {batch, part.i, tensor, row, rule, zero()};
     lanes.kept = table.row_states[row.row];
     for (int64_t c = part.member * kLanesPerThread; c < table.width;
          c += kLanes) {
       for (int j = 0; j < kLanesPerThread && c + j < table.width; ++j) {
-        const auto gradient = framed.template Gradient<1>(c + j);
-        lanes.AddSquare(j, Row::Elements::GradientAt(
-                               rule, tensor, row.row * table.width + c + j,
-                               GpuConvert::Widen(gradient.elements[0])));
+        const auto gradient =
+            batch.template GradientOf<1>(part.i, row, c + j, zero());
+        lanes.AddSquare(
+            j, Elements::GradientAt(rule, tensor, row.row * table.width + c + j,
+                                    GpuConvert::Widen(gradient.elements[0])));
       }
     }
     return lanes;
@@ -156,9 +135,8 @@ struct TakeRowWiseWork {
           static_cast<V>(sum / static_cast<double>(table.width)), &state);
       if (part.member == 0) table.row_states[row.row] = state;
     }
-    const auto& tensor = TensorOf<Rule>(batch, part.i);
     if (part.member == 0) batch.Mark(rows, part.i, row.row);
-    Row{batch, part.i, tensor, row, rule, zero()}.Take(updates, part.member);
+    TakeRow(batch, part, row, rule, updates, zero());
   }
 
   RowBatch<T> batch;

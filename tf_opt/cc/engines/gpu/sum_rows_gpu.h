@@ -266,15 +266,8 @@ struct WriteMergedWork {
     if (part.member == 0) table.WriteId(row.row, place, table.merged_ids);
     T* const sums = static_cast<T*>(table.merged_values) + place * table.width;
     ForColumns(table, part.member, [&](int64_t c, auto pack) {
-      constexpr int kPack = decltype(pack)::value;
-      GpuPack<T, kPack> sum = {};
-      if (row.gradient != nullptr) {
-        sum = batch.template GradientOf<kPack>(part.i, row, c);
-      }
-      for (T& x : sum.elements) {
-        x = GpuConvert::Narrow(GpuConvert::Widen(x) + 0, T());
-      }
-      sum.Store(sums + c);
+      batch.template GradientOf<decltype(pack)::value>(part.i, row, c, 0)
+          .Store(sums + c);
     });
   }
 };
