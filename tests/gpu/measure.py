@@ -155,18 +155,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
     print("==> Against a copy that moves as many bytes", flush=True)
+    command = [arguments.folder.resolve() / "speed", str(arguments.rounds)]
+    command.append("tables")
+    for title, tensors in workloads().items():
+        sizes = " ".join(str(math.prod(shape)) for shape in tensors)
+        command.append(f"{title}\t{sizes}")
+    speed = {}
     with subprocess.Popen(
-        [arguments.folder.resolve() / "speed", str(arguments.rounds)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        command, stdout=subprocess.PIPE, text=True
     ) as program:
-        print("tables", file=program.stdin)
-        for title, tensors in workloads().items():
-            sizes = " ".join(str(math.prod(shape)) for shape in tensors)
-            print(title, sizes, sep="\t", file=program.stdin)
-        program.stdin.close()
-        speed = {}
         for line in program.stdout:
             print(line, end="", flush=True)
             workload, case, *columns = line.rstrip("\n").split("\t")

@@ -1,9 +1,9 @@
 // How fast a step is beside a copy that moves as many bytes, in turns.
 //
-//   speed ROUNDS < WORKLOADS
+//   speed ROUNDS WORKLOAD...
 //
-// A workload is a line: its title, then after a tab the sizes of its tensors;
-// or `tables`, for gradients of some rows of tables.
+// A workload is its title, then after a tab the sizes of its tensors; or
+// `tables`, for gradients of some rows of tables.
 // Prints a line for each optimizer and workload, its columns separated by tabs:
 // workload, case, launches, milliseconds of a step, and the bytes a second, in
 // 10^9, of the step and of the copy. measure.py runs it.
@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
 #include <iterator>
 #include <new>
 #include <numeric>
@@ -253,8 +252,8 @@ void MeasureTables(int rounds) {
 
 int main(int argc, char** argv) {
   using namespace tf_opt;
-  if (argc != 2 || std::atoi(argv[1]) < 1) {
-    std::fputs("usage: speed ROUNDS < WORKLOADS\n", stderr);
+  if (argc < 3 || std::atoi(argv[1]) < 1) {
+    std::fputs("usage: speed ROUNDS WORKLOAD...\n", stderr);
     return 2;
   }
   const int rounds = std::atoi(argv[1]);
@@ -262,14 +261,15 @@ int main(int argc, char** argv) {
     std::fputs("No GPU was found.\n", stderr);
     return 77;
   }
-  for (std::string line; std::getline(std::cin, line);) {
-    if (line == "tables") {
+  for (int i = 2; i < argc; ++i) {
+    const std::string workload = argv[i];
+    if (workload == "tables") {
       MeasureTables(rounds);
       continue;
     }
-    const std::size_t tab = line.find('\t');
-    std::istringstream sizes(line.substr(tab + 1));
-    MeasureTensors(line.substr(0, tab),
+    const std::size_t tab = workload.find('\t');
+    std::istringstream sizes(workload.substr(tab + 1));
+    MeasureTensors(workload.substr(0, tab),
                    {std::istream_iterator<int64_t>(sizes), {}}, rounds);
   }
 }
