@@ -74,6 +74,12 @@ def test_each_commit_has_a_higher_version_until_a_tag(source):
     assert first < second < Version("0.1.0") < version_of(source)
 
 
+def test_the_folder_of_another_user_has_the_same_version(source, monkeypatch):
+    own = version_of(source)
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert version_of(source) == own
+
+
 def test_different_changes_have_different_versions(source):
     found = {version_of(source)}
     for text in ("x = 1\n", "x = 2\n"):

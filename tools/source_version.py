@@ -27,9 +27,13 @@ def _git(*arguments: str) -> str:
     # The folder of an unpacked archive may be inside of another repository.
     if not (_ROOT / ".git").exists():
         return ""
-    command = ["git", "-C", str(_ROOT), *arguments]
+    # Git refuses the folder of another user, such as one that is mounted into a
+    # container, unless it is told that the folder is safe.
+    command = ["git", "-c", f"safe.directory={_ROOT}", "-C", str(_ROOT)]
     try:
-        result = subprocess.run(command, capture_output=True, text=True)
+        result = subprocess.run(
+            [*command, *arguments], capture_output=True, text=True
+        )
     except OSError:
         return ""
     return result.stdout.strip()
