@@ -17,7 +17,6 @@ pytestmark = pytest.mark.kernels
 ROWS, WIDTH = 10, 3
 LAZY = {name: x for name, x in RULES.items() if x.has_lazy_mode}
 FEATURES = {
-    "nothing": {},
     "measured": {
         "weight_decay": 0.1,
         "clipnorm": 0.5,
@@ -46,8 +45,8 @@ def _table(dtype: str = "float32", name: str = "table") -> keras.Variable:
 @pytest.mark.parametrize(
     ("features", "name"),
     [
-        *((features, "Adam") for features in FEATURES),
-        *(("accumulated", name) for name in LAZY if name != "Adam"),
+        ("measured", "Adam"),
+        *(("accumulated", name) for name in LAZY),
     ],
 )
 def test_rows_that_do_not_occur_are_neither_read_nor_written(
@@ -83,13 +82,9 @@ def test_rows_that_do_not_occur_are_neither_read_nor_written(
     assert (after[0][[2, 4, 8]] != before[0][[2, 4, 8]]).all()
 
 
-@pytest.mark.parametrize(
-    ("dtype", "implementation"),
-    [("float64", "custom_op"), ("float32", "composed")],
-)
-def test_it_is_what_pytorchs_sparse_adam_does(dtype, implementation):
+def test_it_is_what_pytorchs_sparse_adam_does(implementation):
     torch = pytest.importorskip("torch")
-    table = _table(dtype)
+    table = _table("float64")
     parameter = torch.nn.Parameter(torch.tensor(table.numpy()))
     theirs = torch.optim.SparseAdam([parameter], lr=0.125, eps=1e-3)
     # Theirs adds epsilon to the root before its correction.
@@ -102,7 +97,7 @@ def test_it_is_what_pytorchs_sparse_adam_does(dtype, implementation):
     )
     for seed in range(20):
         rows = np.random.default_rng(seed).integers(0, ROWS, 5)
-        slices = _slices(*rows, dtype=dtype, seed=seed)
+        slices = _slices(*rows, dtype="float64", seed=seed)
         ours.apply([slices], [table])
         parameter.grad = torch.sparse_coo_tensor(
             torch.tensor(rows)[None],
@@ -110,13 +105,8 @@ def test_it_is_what_pytorchs_sparse_adam_does(dtype, implementation):
             (ROWS, WIDTH),
         )
         theirs.step()
-    tolerance = 1e-12 if dtype == "float64" else 2e-6
-    np.testing.assert_allclose(
-        table.numpy(),
-        parameter.detach().numpy(),
-        rtol=tolerance,
-        atol=tolerance,
-    )
+    expected = parameter.detach().numpy()
+    np.testing.assert_allclose(table, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.core
@@ -204,12 +194,8 @@ def test_lazy_mode_may_be_set_later():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (
-            1,
-            "` must be True, False, 'catch_up', a list .*Received: lazy_mode=1",
-        ),
+        (1, "` must be True, False, .* Received: lazy_mode=1"),
         ("user", r"` must be .* For one pattern, write lazy_mode=\['user'\]"),
-        ("catchup", "` must be True, False, 'catch_up'"),
         ({"a": "lazy"}, r"\['a'\]` must"),
         ({"(": True}, "` must have regular expressions"),
         (["user", "("], r"` must have regular expressions .* Received: '\('"),
@@ -300,11 +286,9 @@ def test_replicas_may_say_nothing(strategy):
 # ---- Some tables. ----
 
 
-@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
-def test_tables_are_lazy_by_pattern_and_another_may_become_so(features):
-    features = {**features, "gradient_accumulation_steps": None}
+def test_tables_are_lazy_by_pattern_and_another_may_become_so():
     tables = [_table(name="user"), _table(name="item")]
-    optimizer = tf_opt.Adam(0.1, lazy_mode=("user",), **features)
+    optimizer = tf_opt.Adam(0.1, lazy_mode=("user",), **FEATURES["measured"])
     optimizer.apply([_slices(1)] * 2, tables)
     for patterns, lazy in (
         (["user"], [True, False]),

@@ -218,15 +218,3 @@ def test_the_mean_of_what_all_bits_round_to_is_the_number(dtype):
         found = np.float64(reference.stochastic(x + 0 * drawn, dtype, drawn))
         assert len(np.unique(found)) <= 2
         assert found.mean() == pytest.approx(x, abs=np.ptp(found) * 2**-16)
-
-
-def test_bits_of_the_streams_of_an_element_are_independent():
-    # Of all draws: how often two streams are both rounded up, by any parts of
-    # the spacing, is the product of how often each is.
-    drawn = np.arange(2**16)
-    parts = np.arange(1, 65) / 64
-    for stream in range(1, 8):
-        other = drawn * pow(51517, stream, 2**16) % 2**16
-        both, _, _ = np.histogram2d(drawn, other, 64, [(0, 2**16)] * 2)
-        both = both.cumsum(0).cumsum(1) / 2**16
-        np.testing.assert_allclose(both, np.outer(parts, parts), atol=3e-4)
