@@ -17,6 +17,7 @@ pytestmark = pytest.mark.kernels
 ROWS, WIDTH = 10, 3
 LAZY = {name: x for name, x in RULES.items() if x.has_lazy_mode}
 FEATURES = {
+    "nothing": {},
     "measured": {
         "weight_decay": 0.1,
         "clipnorm": 0.5,
@@ -45,8 +46,8 @@ def _table(dtype: str = "float32", name: str = "table") -> keras.Variable:
 @pytest.mark.parametrize(
     ("features", "name"),
     [
-        ("measured", "Adam"),
-        *(("accumulated", name) for name in LAZY),
+        *((features, "Adam") for features in FEATURES),
+        *(("accumulated", name) for name in LAZY if name != "Adam"),
     ],
 )
 def test_rows_that_do_not_occur_are_neither_read_nor_written(

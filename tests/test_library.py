@@ -235,7 +235,8 @@ def test_it_can_be_imported_again(tmp_path):
 def python_m_tf_opt(*arguments: str, **environment: str) -> str:
     return python.run(
         f"""
-        import runpy, sys
+        import runpy, sys, warnings
+        warnings.filterwarnings("error", ".*TF_OPT")
         sys.argv[1:] = {arguments}
         runpy.run_module("tf_opt", run_name="__main__", alter_sys=True)
         """,

@@ -27,13 +27,10 @@ def descent(**arguments) -> tf_opt.ASGD:
 # ---- Arguments. ----
 
 
-@pytest.mark.parametrize(
-    "dtype", ["bfloat16", tf.bfloat16, ml_dtypes.bfloat16, np.float32]
-)
-def test_a_type_goes_by_any_of_its_names(dtype):
-    optimizer = tf_opt.Adam(state_dtype=dtype)
-    expected = "float32" if dtype is np.float32 else "bfloat16"
-    assert optimizer.state_dtype == expected
+def test_a_type_goes_by_any_of_its_names():
+    for dtype in ("bfloat16", tf.bfloat16, ml_dtypes.bfloat16):
+        assert tf_opt.Adam(state_dtype=dtype).state_dtype == "bfloat16"
+    assert tf_opt.Adam(state_dtype=np.float32).state_dtype == "float32"
 
 
 def test_a_seed_is_drawn_where_bits_are_needed_and_only_there():
@@ -171,9 +168,8 @@ def test_a_constraint_does_not_take_the_small_steps(constraint, implementation):
         return numbers(variable)
 
     expected = train("float32")
-    np.testing.assert_allclose(
-        train("bfloat16", master_weights=True), expected, atol=2**-8
-    )
+    found = train("bfloat16", master_weights=True)
+    np.testing.assert_allclose(found, expected, atol=2**-8)
     np.testing.assert_allclose(train("bfloat16"), [0.6, 0.8], atol=2**-8)
     assert np.abs(expected - [0.6, 0.8]).min() > 0.05
 

@@ -4,6 +4,7 @@ test_differentiable.py compares the derivatives through it with PyTorch's.
 """
 
 import functools
+import inspect
 from typing import Any
 
 import keras
@@ -13,20 +14,21 @@ import tensorflow as tf
 import tf_opt
 
 import trajectory
-from registry import ROW_WISE_MODES, RULES, TWO_MODES
+from registry import ALL, COMPOSED, ROW_WISE_MODES, RULES, TWO_MODES
 
 functional = tf_opt.functional
 unroll = functional.unroll
 
 FUNCTIONS = {
     name: getattr(functional, under_test.spec.function.__name__)
-    for name, under_test in RULES.items()
+    for name, under_test in (RULES | COMPOSED).items()
 }
-# All slots and the fewest in one of the ways to run; test_whole_step.py has the
-# rules in all modes.
+# All slots and the fewest in one of the ways to run.
 CASES = [
     (name, mode, list(trajectory.RUNS)[i % 3], i % 2 == 0)
-    for i, (name, mode) in enumerate([*TWO_MODES, *ROW_WISE_MODES])
+    for i, (name, mode) in enumerate(
+        [*TWO_MODES, *ROW_WISE_MODES, *((name, "plain") for name in COMPOSED)]
+    )
 ]
 SHAPE = (3, 11)
 STEPS = 9
@@ -34,47 +36,52 @@ START = np.array([0.5, -1.5])
 
 
 @pytest.mark.parametrize(("name", "mode", "how", "while_loop"), CASES)
-def test_steps_equal_the_reference(name, mode, how, while_loop):
-    under_test = RULES[name]
-    arguments = dict(under_test.modes[mode], learning_rate=0.01)
-    arguments.pop("batch_num", None)
-    gradients = np.stack(
-        [trajectory.gradient(SHAPE, step) for step in range(1, STEPS + 1)]
+def test_steps_are_those_of_the_optimizer(name, mode, how, while_loop):
+    under_test, rule = ALL[name], FUNCTIONS[name]
+    arguments = {"weight_decay": 0.125, **under_test.modes[mode]}
+    arguments |= {"learning_rate": 2.0**-7, "batch_num": 1}
+    taken = inspect.signature(under_test.make).parameters
+    optimizer = under_test.make(
+        **{key: x for key, x in arguments.items() if key in taken},
+        implementation="composed",
     )
-    first = under_test.first_values(arguments)
-    expected = {slot: np.full(SHAPE, x) for slot, x in first.items()}
-    expected["variable"] = trajectory.initial_value(SHAPE)
+    start = trajectory.initial_value(SHAPE)
+    gradients = np.stack([trajectory.gradient(SHAPE, t) for t in range(STEPS)])
+    variable = keras.Variable(start, dtype="float64", name="a")
     losses = []
-    for t, gradient in enumerate(gradients, start=1):
-        losses.append(np.sum(gradient * expected["variable"]))
-        expected |= under_test.step(expected, gradient, t=t, **arguments)
-    if arguments.get("row_wise"):
-        arguments["row_wise"] = True
-        expected["accumulator"] = expected["accumulator"][:, 0]
+    for gradient in gradients:
+        losses.append(np.sum(gradient * variable.numpy()))
+        optimizer.apply([tf.constant(gradient)], [variable])
+    slots = under_test.find_slots(optimizer)
 
     state = None
-    if {arguments.pop("amsgrad", 0), arguments.pop("centered", 0)} != {0}:
-        state = {slot: np.zeros(SHAPE) for slot in first}
+    if {arguments.get("amsgrad"), arguments.get("centered")} & {True}:
+        state = {slot: np.zeros(SHAPE) for slot in slots}
+    if "row_wise" in arguments:
+        arguments["row_wise"] = True
+    first = under_test.first_arguments(arguments)
+    taken = inspect.signature(rule).parameters
     result = trajectory.RUNS[how](
         lambda start: unroll(
-            FUNCTIONS[name],
+            rule,
             lambda w, i: tf.reduce_sum(tf.constant(gradients)[i] * w),
             start,
             STEPS,
             state=state,
             while_loop=while_loop,
-            **arguments | under_test.first_arguments(arguments),
+            **{key: x for key, x in arguments.items() if key in taken} | first,
         )
-    )(tf.constant(trajectory.initial_value(SHAPE)))
-
+    )(tf.constant(start))
     assert int(result.state["iterations"]) == STEPS
-    actual = {"variable": result.variables, **result.state}
-    if "y" in actual:
-        actual["y_0"] = actual["y"]
+    found = {"variable": result.variables, **result.state}
     np.testing.assert_allclose(result.losses, losses, rtol=1e-11)
-    for key in ("variable", *first):
+    for key, expected in {"variable": [variable], **slots}.items():
         np.testing.assert_allclose(
-            actual[key], expected[key], rtol=1e-11, atol=1e-13, err_msg=key
+            found["y" if key == "y_0" else key],
+            expected[0].numpy(),
+            rtol=1e-11,
+            atol=1e-13,
+            err_msg=key,
         )
 
 

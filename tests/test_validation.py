@@ -15,6 +15,7 @@ import tf_opt
 
 from counterparts import COUNTERPARTS
 from registry import RULES
+from small_model import assert_close
 
 MAKERS = (float, tf.Variable, keras.Variable)
 NO_NUMBERS = ["0.9", True, [0.9], 1j, np.zeros(1), math.nan]
@@ -304,8 +305,7 @@ def test_what_has_state_may_end_and_begin_again(name, option, off, eager):
             gradient = tf.constant([0.3, 8.0], tf.float64) / step**2
             apply([gradient], [variable.value])
         results.append([variable, *optimizer.variables])
-    for ours, theirs in zip(*results, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=2e-6)
+    assert_close(*results, rtol=2e-6)
 
 
 def test_options_that_rows_in_waiting_need_stay():

@@ -1,4 +1,7 @@
-"""Adafactor, Lamb and Muon, which need sums or products over a variable."""
+"""Adafactor, Lamb and Muon, which need sums or products over a variable.
+
+test_whole_step.py compares them with NumPy.
+"""
 
 import keras
 import numpy as np
@@ -9,7 +12,7 @@ from tf_opt import functional as f
 from tf_opt.python.functional import arithmetic
 
 from counterparts import KERAS
-from registry import COMPOSED, quick_first
+from registry import COMPOSED
 from small_model import assert_close
 from trajectory import RUNS, gradient, initial_value
 
@@ -33,50 +36,9 @@ def trained(
     return variables
 
 
-@pytest.mark.parametrize(
-    ("how", "name", "mode"),
-    quick_first(
-        (how, name, mode)
-        for how in RUNS
-        for name, under_test in COMPOSED.items()
-        for mode in under_test.modes
-    ),
-)
-def test_steps_beside_numpy(how, name, mode):
-    under_test = COMPOSED[name]
-    arguments = under_test.modes[mode]
-    found = trained(under_test.make(RATE, **arguments), 20, how)
-    for variable, shape in zip(found, SHAPES, strict=True):
-        state = {"variable": initial_value(shape)}
-        for t in range(20):
-            state |= under_test.step(
-                state,
-                np.asarray(gradient(shape, t)),
-                t=t + 1,
-                learning_rate=RATE,
-                **arguments,
-            )
-        np.testing.assert_allclose(variable, state["variable"], rtol=1e-11)
-
-
 @pytest.mark.parametrize("name", COMPOSED)
-def test_functions_unroll_as_the_optimizers_step(name):
-    shapes, x = [(3, 4), (5,), ()], {"weight_decay": 0.125}
-    rule = getattr(tf_opt.functional, name.lower())
-    slopes = [tf.stack([gradient(s, t) for t in range(4)]) for s in shapes]
-
-    def loss(variables, t):
-        pairs = zip(variables, slopes, strict=True)
-        return tf.add_n([tf.reduce_sum(a[t] * b) for b, a in pairs])
-
-    start = [tf.constant(initial_value(shape)) for shape in shapes]
-    end = tf.function(
-        lambda: f.unroll(rule, loss, start, 4, learning_rate=RATE, **x)
-    )()
-    if name == "Muon":
-        x["adam_weight_decay"] = x["weight_decay"]
-    expected = trained(COMPOSED[name].make(RATE, **x), 4, shapes=shapes)
-    assert_close(end.variables, expected, rtol=1e-12)
+def test_functions_check_the_shapes_of_slots(name):
+    rule = getattr(f, name.lower())
     with pytest.raises(ValueError, match="must have the shape"):
         rule(tf.ones([2, 3]), tf.ones([2, 3]), tf.ones(5), tf.ones(5), step=1)
 
@@ -140,32 +102,6 @@ def test_torchs_numbers(name, monkeypatch):
     expected = [x.detach().numpy() for x in parameters]
     # PyTorch bounds a norm, and adds nothing to it.
     assert_close(ours, expected, rtol=1e-11 if name == "Adafactor" else 1e-5)
-
-
-def names_known_to_keras() -> list[str]:
-    def needs_no_arguments(name: str) -> bool:
-        try:
-            return bool(keras.optimizers.get(name))
-        except Exception:
-            return False
-
-    base = keras.optimizers.Optimizer
-    names = [
-        name.lower()
-        for name, cls in vars(keras.optimizers).items()
-        if isinstance(cls, type) and issubclass(cls, base) and cls is not base
-    ]
-    return sorted(filter(needs_no_arguments, names))
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("name", names_known_to_keras())
-def test_every_name_that_keras_knows(name):
-    if name == "muon" and "Muon" not in KERAS:
-        pytest.skip("This Keras' Muon has no `rms_rate`.")
-    optimizer = tf_opt.from_keras(keras.optimizers.get(name))
-    assert type(optimizer).__module__.startswith("tf_opt.")
-    assert tf_opt.to_keras(optimizer).name == optimizer.name
 
 
 @pytest.mark.parametrize("name", ["Adafactor", "Lamb"])

@@ -10,7 +10,7 @@ import tf_keras
 import tf_opt.keras2 as tfo
 
 from processes.parameter_server import SHARDED, Resolver, partition, run_task
-from small_model import checkpoint_of
+from small_model import assert_close, checkpoint_of
 
 OPTIONS = {"epsilon": 1e-7, "use_ema": True, "weight_decay": 0.01}
 
@@ -86,23 +86,19 @@ def coordinate(resolver: Resolver, folder: pathlib.Path) -> None:
     parts = model.layers[0].embeddings.variables
     assert len({part.device for part in parts}) == 2
     average = {"use_ema": True}
-    catches_up, swaps = (
-        tfo.callbacks.CatchUp(),
-        tfo.callbacks.SwapAveragedWeights(),
-    )
     cases = [
         (None, {"lazy_mode": False}),
-        (catches_up, {"lazy_mode": "catch_up"}),
+        (tfo.callbacks.CatchUp(), {"lazy_mode": "catch_up"}),
         (None, average),
-        (swaps, average),
+        (tfo.callbacks.SwapAveragedWeights(), average),
     ]
     with strategy.scope():
         exact, caught_up, averaged, swapped = (
             train(tfo, creator, callback, **options).get_weights()
             for callback, options in cases
         )
-    for x, y in zip(exact + averaged, caught_up + swapped, strict=True):
-        np.testing.assert_allclose(x, y, 1e-5, 1e-6)
+    found, expected = caught_up + swapped, exact + averaged
+    assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 on_servers = functools.partial(run_task, coordinate)
