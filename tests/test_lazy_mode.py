@@ -141,9 +141,6 @@ def test_any_number_of_rows_is_traced_once(lazy_mode):
     assert len(traced) == 1
 
 
-# ---- What happens between micro-steps. ----
-
-
 def _accumulating(**arguments: Any) -> tuple[keras.Variable, Any]:
     table = keras.Variable(np.ones((ROWS, WIDTH)), name="table")
     optimizer = tf_opt.Adam(
@@ -282,9 +279,6 @@ def test_replicas_may_say_nothing(strategy):
     ):
         step(tf.constant(counts))
         assert _moved(table) == moved
-
-
-# ---- Some tables. ----
 
 
 def test_tables_are_lazy_by_pattern_and_another_may_become_so():

@@ -24,9 +24,6 @@ def descent(**arguments) -> tf_opt.ASGD:
     return tf_opt.ASGD(2.0**-7, **arguments)
 
 
-# ---- Arguments. ----
-
-
 def test_a_type_goes_by_any_of_its_names():
     for dtype in ("bfloat16", tf.bfloat16, ml_dtypes.bfloat16):
         assert tf_opt.Adam(state_dtype=dtype).state_dtype == "bfloat16"
@@ -52,9 +49,6 @@ def test_a_seed_is_drawn_where_bits_are_needed_and_only_there():
     assert random.getstate() == state
 
 
-# ---- State. ----
-
-
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_masters_are_of_16_bits_only_and_after_keras_variables(name):
     def described(**arguments):
@@ -71,9 +65,6 @@ def test_masters_are_of_16_bits_only_and_after_keras_variables(name):
     assert described(master_weights=True) == described() + [
         (f"{dtype}_master_weight", (2,)) for dtype in ("float16", "bfloat16")
     ]
-
-
-# ---- What sets a variable from outside counts. ----
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -108,9 +99,6 @@ def test_a_master_counts_where_it_is_the_variable(dtype, implementation):
     )
 
 
-# ---- Averages. ----
-
-
 def test_micro_steps_let_an_average_follow_a_variable_that_was_set(
     implementation,
 ):
@@ -141,9 +129,6 @@ def test_finalizing_takes_the_exact_average():
     optimizer.finalize_variable_values([variable])
     np.testing.assert_array_equal(numbers(variable), [3.0])
     assert masters_of(optimizer)[0].numpy() == np.float32(3.001)
-
-
-# ---- Every feature of a step. ----
 
 
 @pytest.mark.parametrize(

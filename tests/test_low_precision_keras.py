@@ -16,9 +16,6 @@ from small_model import assert_same, checkpoint_of, compiled, state, train
 pytestmark = pytest.mark.core
 
 
-# ---- Saving and loading. ----
-
-
 def test_a_checkpoint_without_masters_is_loaded(tmp_path):
     without = compiled(tf_opt.Adam(0.01), "bfloat16")
     train(without)
@@ -91,17 +88,13 @@ def test_a_loss_scale_optimizer_loads_with_and_without_masters(
         np.testing.assert_array_equal(numbers(master), expected)
 
 
-# ---- Keras around it. ----
-
-
-@pytest.mark.parametrize("setting", ["masters", "masters, state"])
-def test_a_model_may_be_built_in_the_step_that_builds_its_optimizer(setting):
+def test_a_model_may_be_built_in_the_step_that_builds_its_optimizer():
     def fitted(*first: keras.KerasTensor) -> list[np.ndarray]:
         layer = keras.layers.Dense(
             1, kernel_initializer="ones", dtype="bfloat16"
         )
         model = keras.Sequential([*first, layer])
-        optimizer = tf_opt.Adam(1e-4, **SETTINGS[setting])
+        optimizer = tf_opt.Adam(1e-4, **SETTINGS["masters, state"])
         model.compile(optimizer, "mse", jit_compile=False)
         x = np.linspace(0, 1, 40).reshape(20, 2)
         model.fit(x, x.sum(axis=1), batch_size=5, verbose=0)

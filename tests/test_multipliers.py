@@ -2,7 +2,6 @@
 
 import copy
 import json
-import operator
 import pickle
 import re
 import warnings
@@ -118,18 +117,14 @@ def test_wrong_multipliers(value):
 
 
 CHANGES = {
-    dict: (
-        lambda x: x.update(kernel=0.0),
-        lambda x: x.setdefault("bias", 0.0),
-        lambda x: x.pop("kernel"),
-        lambda x: operator.setitem(x, "kernel", 0.0),
-        lambda x: operator.delitem(x, "kernel"),
-    ),
-    list: (
-        lambda x: x.append("bias"),
-        lambda x: x.remove("kernel"),
-        lambda x: operator.setitem(x, 0, "bias"),
-    ),
+    dict: [
+        ("update", {"kernel": 0.0}),
+        ("setdefault", "bias", 0.0),
+        ("pop", "kernel"),
+        ("__setitem__", "kernel", 0.0),
+        ("__delitem__", "kernel"),
+    ],
+    list: [("append", "bias"), ("remove", "kernel"), ("__setitem__", 0, "b")],
 }
 
 
@@ -148,9 +143,9 @@ CHANGES = {
 def test_what_is_read_of_a_choice_refuses_changes(cls, option, chosen):
     optimizer = cls(**{option: chosen})
     read = getattr(optimizer, option)
-    for change in CHANGES[type(chosen)]:
+    for method, *arguments in CHANGES[type(chosen)]:
         with pytest.raises(TypeError, match="Assign a whole dictionary or li"):
-            change(read)
+            getattr(read, method)(*arguments)
     assert getattr(optimizer, option) == read == chosen
     # Copies and configurations are anybody's.
     for plain in (

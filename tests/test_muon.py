@@ -54,14 +54,9 @@ def test_which_variables_are_matrices(arguments, expected):
     model.compile(tf_opt.Muon(**arguments), "mse")
     optimizer = model.optimizer
     optimizer.build(model.trainable_variables)
-    axes = dict(
-        zip(
-            ("/" + x.path for x in model.trainable_variables),
-            optimizer._state.input_axes,
-            strict=True,
-        )
-    )
-    found = {path: n for path, n in axes.items() if n}
+    variables = model.trainable_variables
+    axes = zip(variables, optimizer._state.input_axes, strict=True)
+    found = {"/" + x.path: n for x, n in axes if n}
     assert len(found) == len(expected), found
     for name, n in expected.items():
         assert [k for path, k in found.items() if name in path] == [n], name

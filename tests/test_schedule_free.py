@@ -35,9 +35,6 @@ def averages(model: keras.Model) -> list[np.ndarray]:
     return [z + (np.float64(y) - z) / BETA for y, z in pairs]
 
 
-# ---- Steps. ----
-
-
 @pytest.mark.parametrize(
     ("rates", "arguments"),
     [
@@ -102,9 +99,6 @@ def test_a_traced_step_may_create_the_variable():
     np.testing.assert_allclose(made[0].numpy(), [5.875])
 
 
-# ---- Keras. ----
-
-
 @needs_keras
 def test_the_numbers_of_the_documents(monkeypatch):
     monkeypatch.setattr(SCHEDULE_FREE, "update_step", UNREPAIRED)
@@ -133,9 +127,6 @@ def test_to_keras_before_the_first_step_has_the_weights():
     assert theirs._momentums[0].numpy().tolist() == [5.0, 6.0]
     with pytest.raises(ValueError, match="`weight_lr_power` must be 0.0"):
         tf_opt.to_keras(tf_opt.ScheduleFreeAdamW())
-
-
-# ---- The average. ----
 
 
 @pytest.mark.core

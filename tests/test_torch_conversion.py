@@ -308,10 +308,8 @@ def state_dict(**changed: object) -> tuple[str, dict]:
 # By the key that the error names.
 WRONG_STATE_DICTS = [
     ("state", state_dict(state=None)),
-    ("param_groups", state_dict(param_groups=None)),
     ("param_groups", state_dict(param_groups=1)),
     ("params", state_dict(param_groups=[None])),
-    ("params", state_dict(param_groups=[{"lr": 0.5}])),
     ("lr", state_dict(param_groups=[{"params": [0]}])),
     ("params", state_dict(param_groups=[{"params": None, "lr": 0.5}])),
     ("lr", state_dict(param_groups=[{"params": [0], "lr": None}])),

@@ -30,25 +30,20 @@ EMBEDDING = (4, 2)
 ROWS = 3
 
 # What `apply` does besides: of parts of one half each step is a whole one.
+BOTH = {"clipvalue": 1.5, "skip_nonfinite": True, "track_gradient_norm": True}
+ALL = {
+    **BOTH,
+    "gradient_accumulation_steps": 2,
+    "use_ema": True,
+    "ema_momentum": 0.5,
+    "ema_overwrite_frequency": 2,
+}
 FEATURES = {
-    "all": {
-        "gradient_accumulation_steps": 2,
-        "clipvalue": 1.5,
-        "use_ema": True,
-        "ema_momentum": 0.5,
-        "ema_overwrite_frequency": 2,
-        "skip_nonfinite": True,
-        "track_gradient_norm": True,
-    }
+    "all": ALL,
+    # In several replicas rows can't be accumulated.
+    "lazy": {**BOTH, "lazy_mode": True},
+    "host": {**ALL, "state_device": "CPU:0"},
 }
-# In several replicas rows can't be accumulated.
-FEATURES["lazy"] = {
-    **FEATURES["all"],
-    "gradient_accumulation_steps": None,
-    "use_ema": False,
-    "lazy_mode": True,
-}
-FEATURES["host"] = {**FEATURES["all"], "state_device": "CPU:0"}
 FEATURED = [
     *((name, IMPLEMENTATIONS[i % 2], "all") for i, name in enumerate(RULES)),
     *zip(("Adam", "NAdam"), IMPLEMENTATIONS, ("lazy", "lazy"), strict=True),
