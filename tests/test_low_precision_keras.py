@@ -113,8 +113,7 @@ def test_under_keras_loss_scale_a_step_is_the_same():
 
         @tf.function
         def step(factor):
-            gradient = tf.cast(factor, tf.bfloat16) * variable
-            outer.apply([gradient], [variable])
+            outer.apply([tf.cast(factor, tf.bfloat16) * variable], [variable])
 
         for i in range(4):
             step((scale or 1.0) * 2.0**-i)

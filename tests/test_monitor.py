@@ -181,8 +181,7 @@ def test_writes_for_tensorboard_at_the_steps_of_the_optimizer(tmp_path):
             # Those of single variables are only written.
             assert list(shown) == names[:2]
             for name, value in shown.items():
-                found = values[start + batch + 1, name]
-                assert found == pytest.approx(value)
+                assert values[start + batch + 1, name] == pytest.approx(value)
     assert values[8, names[2]] == pytest.approx(
         second.comparison(3, 3)[names[2]], rel=1e-5
     )

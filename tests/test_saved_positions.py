@@ -331,8 +331,7 @@ def test_only_saved_values_of_a_known_form_count(by_position, counts):
     for load in (tf_opt.AdamW.from_config, lambda x: tf_opt.AdamW(**x)):
         optimizer = load({**config})
         optimizer.build([tf.Variable([1.0], name=name) for name in "ab"])
-        found = optimizer.get_config()["by_position"]["values"]
-        (values,) = found.values()
+        (values,) = optimizer.get_config()["by_position"]["values"].values()
         assert values == ([0.25, 1.0] if counts else [1.0, 0.5])
 
 

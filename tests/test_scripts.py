@@ -99,8 +99,7 @@ def test_the_wheel_requires_what_it_has_libraries_for(
 ):
     monkeypatch.syspath_prepend(ROOT / "tools")
     stage = runpy.run_path(str(ROOT / "tools/stage_package.py"))
-    found = stage["_tensorflow_requirement"](built_against, "2.18")
-    assert found == tensorflow
+    assert stage["_tensorflow_requirement"](built_against, "2.18") == tensorflow
     assert stage["_keras_requirement"](built_against, "3.12") == keras
     built = [{"tensorflow": x, "cuda": "12.9"} for x in built_against]
     minors = [f"2.{x}" for x in (18, 20, 21)]

@@ -139,8 +139,7 @@ def test_the_result_may_accumulate(name):
     assert ours.iterations == STEPS
     expected = torch_steps(theirs, GRADIENTS[STEPS:])
     twice = [step for step in GRADIENTS[STEPS:] for _ in range(2)]
-    found = our_steps(ours, variables, twice)
-    assert_close(found, expected, rtol=TOLERANCE)
+    assert_close(our_steps(ours, variables, twice), expected, rtol=TOLERANCE)
     back = tf_opt.to_torch(ours, variables, LAYOUTS)
     assert [x["step"] for x in back["state"].values()] == [2 * STEPS] * 2
 
@@ -291,8 +290,7 @@ def test_other_types(dtype):
     theirs.step()
     variable = tf.Variable(tf.ones(2, tf.dtypes.as_dtype(dtype)), name="v")
     ours = tf_opt.from_torch(theirs, [variable])
-    back = tf_opt.to_torch(ours, [variable])
-    assert_same_state(back, theirs)
+    assert_same_state(tf_opt.to_torch(ours, [variable]), theirs)
 
 
 def subclassed() -> torch.optim.Optimizer:

@@ -322,8 +322,7 @@ def test_infinity_does_not_clip(name):
     bound = keras.Variable(1.0)
     optimizer = tf_opt.SGD(0.5, **{name: bound})
     bound.assign(math.inf)
-    again = tf_opt.SGD.from_config(optimizer.get_config())
-    for each in (optimizer, again):
+    for each in (optimizer, tf_opt.SGD.from_config(optimizer.get_config())):
         variable = keras.Variable([1.0])
         each.apply([tf.constant([8.0])], [variable])
         assert variable.numpy() == [-3.0]
