@@ -61,6 +61,26 @@ def test_only_what_moves_other_rows_makes_a_pass_over_the_table(options):
     assert (table.numpy()[3:] != 1).all() == ("weight_decay" in options)
 
 
+@pytest.mark.parametrize(
+    ("clipping", "theirs", "ours"),
+    [
+        ({}, 1.0, 1.0),
+        ({"clipnorm": 1.0}, 1.0 / np.sqrt(2.0), 0.5),
+        ({"global_clipnorm": 1.0}, 1.0 / np.sqrt(2.0), 0.5),
+        ({"clipvalue": 0.25}, 0.25, 0.125),
+    ],
+)
+def test_repeated_rows_are_clipped_as_a_sum_and_by_keras_before(
+    clipping, theirs, ours
+):
+    # What is left of each of two slices of 1.
+    slices = tf.IndexedSlices(tf.ones((2, 1)), tf.constant([0, 0]), [3, 1])
+    for module, left in ((keras.optimizers, theirs), (tf_opt, ours)):
+        table = tf.Variable(tf.zeros((3, 1)))
+        module.SGD(1.0, **clipping).apply([slices], [table])
+        assert table.numpy()[0, 0] == pytest.approx(-2 * left)
+
+
 @pytest.mark.kernels
 def test_a_gather_beside_steps_never_sees_half_of_one():
     # All elements stay equal from step to step.
