@@ -140,6 +140,8 @@ def test_fit_leaves_the_average_or_warns():
     for _ in range(2):
         model.fit(X, Y, epochs=2, callbacks=[swap], **FIT)
     left = model.get_weights()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="swap_out_averag"):
+        model.fit(X, Y, **FIT)
     # Training went on, bit for bit.
     model.optimizer.swap_out_average()
     assert_same(state(model), state(plain))
