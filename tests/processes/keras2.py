@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras
 import tf_opt.keras2 as tfo
 
-from processes.parameter_server import SHARDED, Resolver, partition, run_task
+from processes.parameter_server import SHARDED, Strategy, run_task
 from small_model import assert_close, checkpoint_of
 
 OPTIONS = {"epsilon": 1e-7, "use_ema": True, "weight_decay": 0.01}
@@ -67,11 +67,8 @@ def mirrored(folder: pathlib.Path) -> None:
         np.savez(folder / f"{library.__name__}_{task}.npz", *weights)
 
 
-def coordinate(resolver: Resolver, folder: pathlib.Path) -> None:
-    """The chief of `ParameterServerStrategy`, which calls `fit`."""
-    strategy = tf.distribute.ParameterServerStrategy(
-        resolver, variable_partitioner=partition
-    )
+def coordinate(strategy: Strategy, folder: pathlib.Path) -> None:
+    """The chief, which calls `fit`."""
     creator = tf_keras.utils.experimental.DatasetCreator(dataset)
     for library in (tf_keras, tfo):
         with strategy.scope():

@@ -11,7 +11,7 @@ import tf_opt
 from processes import steps
 
 SHARDED = (12, 2)
-Resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver
+Strategy = tf.distribute.ParameterServerStrategy
 
 
 def partition(shape: tf.TensorShape, dtype: tf.DType) -> list[int]:
@@ -50,17 +50,11 @@ def train_sharded(
     return np.concatenate([shard.numpy() for shard in shards])
 
 
-def coordinate(
-    resolver: tf.distribute.cluster_resolver.ClusterResolver,
-    folder: pathlib.Path,
-) -> None:
+def coordinate(strategy: Strategy, folder: pathlib.Path) -> None:
     """Saves the states after the last step as coordinator.npz.
 
     With, for each optimizer, where its variables are, each with its slots.
     """
-    strategy = tf.distribute.ParameterServerStrategy(
-        resolver, variable_partitioner=partition
-    )
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 
     def call(step: Callable[..., None], arguments: tuple) -> None:
@@ -87,12 +81,12 @@ def coordinate(
 
 
 def run_task(
-    chief: Callable[[Resolver, pathlib.Path], None], folder: pathlib.Path
+    chief: Callable[[Strategy, pathlib.Path], None], folder: pathlib.Path
 ) -> None:
     """Calls `chief`, or is another task until the process is killed."""
-    resolver = Resolver()
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if resolver.task_type == "chief":
-        chief(resolver, folder)
+        chief(Strategy(resolver, variable_partitioner=partition), folder)
     else:
         # With the ops, which run where the variables are: tf_opt is imported.
         tf.distribute.Server(
