@@ -1,7 +1,5 @@
 """Averages in the variables' place: saved, refused by steps, in wrappers."""
 
-import contextlib
-
 import keras
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from small_model import (
     FIT,
     X,
     Y,
-    assert_close,
     assert_same,
     compiled,
     loaded,
@@ -38,6 +35,18 @@ WRAPPED = {
         multi(MAKES["Adam"](), {FIRST: MAKES["AveragedSGD"]()})
     ),
 }
+
+
+class Fails(keras.callbacks.Callback):
+    """Ends a `fit` after this epoch, while the average is in place."""
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__()
+        self.epoch = epoch
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == self.epoch:
+            raise KeyboardInterrupt
 
 
 def step(model: keras.Model) -> None:
@@ -194,24 +203,24 @@ def test_a_step_meanwhile_neither_writes_nor_counts(
     variable = keras.Variable([0.5, -1.0])
     optimizer.build([variable])
 
+    def values() -> list[np.ndarray]:
+        return [x.numpy() for x in (variable, *optimizer.variables)]
+
     gradient = tf.constant([-1.0, 2.0])
     do = RUNS[how](lambda: optimizer.apply([gradient], [variable]))
     do()
     do()
-    variables = [variable, *optimizer.variables]
-    trained = [v.numpy() for v in variables]
-    inner.swap_in_average()
-    before = [v.numpy() for v in variables]
-    error = RuntimeError if how == "eager" else tf.errors.InvalidArgumentError
-    refusal = pytest.raises(error, match="swap_out_average")
-    if how == "jit_compile":
-        # Nothing raises an error inside XLA.
-        refusal = contextlib.nullcontext()
-    with refusal:
-        do()
-    assert_same([v.numpy() for v in variables], before)
-    inner.swap_out_average()
-    assert_same([v.numpy() for v in variables], trained)
+    trained = values()
+    with inner.averaged_weights():
+        before = values()
+        if how == "jit_compile":
+            do()  # Nothing raises an error inside XLA.
+        else:
+            errors = RuntimeError, tf.errors.InvalidArgumentError
+            with pytest.raises(errors, match="swap_out_average"):
+                do()
+        assert_same(values(), before)
+    assert_same(values(), trained)
     do()
     assert int(optimizer.iterations.numpy()) == 3
 
@@ -237,20 +246,13 @@ def test_fit_goes_on_from_what_callbacks_saved(callback, how, tmp_path):
     through, model = (ready(compiled(MAKES["Adam"]())) for _ in range(2))
     through.fit(X, Y, epochs=3, **FIT)
 
-    class Fails(keras.callbacks.Callback):
-        """Ends a run while the average is in place."""
-
-        def on_epoch_end(self, epoch, logs=None):
-            if epoch == 1:
-                raise KeyboardInterrupt
-
     callbacks = {
         "checkpoint": keras.callbacks.ModelCheckpoint(tmp_path / "x.keras"),
         "backup": keras.callbacks.BackupAndRestore(tmp_path / "backup"),
     }
     own = [callbacks[callback]] if callback in callbacks else []
     with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y, epochs=3, callbacks=[swap, *own, Fails()], **FIT)
+        model.fit(X, Y, epochs=3, callbacks=[swap, *own, Fails(1)], **FIT)
     assert model.optimizer.average_is_swapped_in
     if callback == "checkpoint":
         model = ready(keras.models.load_model(tmp_path / "x.keras"))
@@ -260,6 +262,7 @@ def test_fit_goes_on_from_what_callbacks_saved(callback, how, tmp_path):
     with pytest.raises(RuntimeError, match="`optimizer.swap_out_a") as error:
         model.fit(X, Y, initial_epoch=2, epochs=3, callbacks=own, **FIT)
     assert "\n" not in str(error.value)
+
     # Averages are swapped out in time where the first step is traced later.
     again = tf_opt.callbacks.SwapAveragedWeights()
     model.fit(X, Y, initial_epoch=2, epochs=3, callbacks=[again], **FIT)
@@ -268,16 +271,12 @@ def test_fit_goes_on_from_what_callbacks_saved(callback, how, tmp_path):
 
 
 def test_a_fit_after_an_interrupted_one_knows_that_no_step_ran():
-    class Fails(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            raise KeyboardInterrupt
-
     model = compiled(MAKES["Adam"]())
     # Inside XLA, steps raise no errors.
     model.compile(model.optimizer, "mse", jit_compile=True)
     swap = tf_opt.callbacks.SwapAveragedWeights()
     with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y, callbacks=[swap, Fails()], **FIT)
+        model.fit(X, Y, callbacks=[swap, Fails(0)], **FIT)
     with pytest.raises(RuntimeError, match="No step ran"):
         model.fit(X, Y, **FIT)
 
@@ -311,7 +310,7 @@ BEST = {
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    ("name", "order", "kind", "swap_on_epoch"),
+    ("name", "order", "kind"),
     quick_first(
         AllPairs(
             [
@@ -319,18 +318,17 @@ BEST = {
                 ["swap stop save", "stop save swap"]
                 + ["stop swap save", "save swap stop"],
                 ["keras", "weights.h5"],
-                [False, True],
             ]
         )
     ),
 )
 def test_the_model_that_was_best_is_the_one_that_remains(
-    name, order, kind, swap_on_epoch, tmp_path
+    name, order, kind, tmp_path
 ):
     # The loss falls, so that the first epoch is the "best".
     file, best = tmp_path / "best.keras", {"monitor": "val_loss", "mode": "max"}
     callbacks = {
-        "swap": tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch),
+        "swap": tf_opt.callbacks.SwapAveragedWeights(),
         "stop": keras.callbacks.EarlyStopping(
             **best, patience=1, restore_best_weights=True
         ),
@@ -377,33 +375,3 @@ def test_the_end_of_fit_leaves_frozen_and_other_optimizers_variables():
     expected = [*unchanged[:2], *averages_of(model)[2:], *unchanged[2:]]
     model.optimizer.finalize_variable_values(variables[2:])
     assert_same([x.numpy() for x in variables], expected)
-
-
-@pytest.mark.parametrize("by_map", [True, False], ids=["map", "function"])
-def test_from_keras_of_several_optimizers(by_map):
-    first, ours = keras.optimizers.Nadam(0.1), tf_opt.Adam(0.1)
-    theirs = multi(ours, {FIRST: first})
-    if not by_map:
-        theirs = keras.optimizers.MultiOptimizer(
-            lambda variable: first if "first" in variable.path else ours
-        )
-        with pytest.raises(TypeError, match="must have been built"):
-            tf_opt.from_keras(theirs)
-    model = trained(theirs)
-    continued = tf_opt.from_keras(theirs)
-    assert ours in continued.optimizers
-    assert {type(x) for x in continued.optimizers} == {
-        tf_opt.NAdam,
-        tf_opt.Adam,
-    }
-    shapes = [v.shape for v in theirs.variables]
-    assert [v.shape for v in continued.variables] == shapes
-    kept = [*model.variables, *ours.variables]
-    before = [v.numpy() for v in kept]
-    step(model)
-    expected = model.get_weights()
-    for variable, value in zip(kept, before, strict=True):
-        variable.assign(value)
-    model.compile(continued, "mse", run_eagerly=True)
-    step(model)
-    assert_close(model.get_weights(), expected, rtol=1e-4, atol=1e-5)

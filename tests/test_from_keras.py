@@ -309,6 +309,19 @@ def test_lazy_tables_are_refused_with_advice_that_helps(lazy_mode):
     assert type(tf_opt.to_keras(optimizer)) is keras.optimizers.Lion
 
 
+def test_several_optimizers_by_a_function_are_known_once_built():
+    first, ours = keras.optimizers.Nadam(0.1), tf_opt.Adam(0.1)
+    theirs = multi(ours)
+    theirs = type(theirs)(lambda x: first if x.name == "first" else ours)
+    with pytest.raises(TypeError, match="must have been built"):
+        tf_opt.from_keras(theirs)
+    theirs.build([keras.Variable([1.0], name=x) for x in ("first", "other")])
+    continued = tf_opt.from_keras(theirs)
+    assert ours in continued.optimizers
+    assert {*map(type, continued.optimizers)} == {tf_opt.NAdam, tf_opt.Adam}
+    assert len(continued.variables) == len(theirs.variables)
+
+
 def subclass(cls: type) -> type:
     return type("Mine", (cls,), {})
 

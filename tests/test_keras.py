@@ -221,35 +221,23 @@ def test_a_schedule_may_return_one_number_in_a_list(how):
 
 
 @pytest.mark.core
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: tf_opt.AveragedSGD(0.1),
-        lambda: tf_opt.NAdam(
-            0.1,
-            master_weights=True,
-            implementation="composed",
-            gradient_accumulation_steps=2,
-            use_ema=True,
-            skip_nonfinite=True,
-            global_clipnorm=1.0,
-            learning_rate_multipliers={"bias": 0.5},
-        ),
-    ],
-)
-def test_fit_builds_the_state_on_the_models_device(make):
-    results = []
-    for device in ("CPU:0", "CPU:1"):
-        optimizer = make()
-        with tf.device(device):
-            dtype = "bfloat16" if optimizer.master_weights else "float32"
-            model = compiled(optimizer, dtype)
-        # XLA would look for the model on a GPU.
-        model.compile(optimizer, "mse", jit_compile=False)
-        model.fit(X, Y, **FIT)
-        results.append(model.get_weights())
-        shapes = {v.shape for v in model.trainable_variables}
-        for slot in optimizer.variables:
-            if slot.shape in shapes:
-                assert slot.value.device.endswith(device)
-    assert_same(*results)
+@pytest.mark.parametrize("device", ["CPU:0", "CPU:1"])
+def test_fit_builds_the_state_on_the_models_device(device):
+    optimizer = tf_opt.NAdam(
+        0.1,
+        master_weights=True,
+        gradient_accumulation_steps=2,
+        use_ema=True,
+        skip_nonfinite=True,
+        global_clipnorm=1.0,
+        learning_rate_multipliers={"bias": 0.5},
+    )
+    with tf.device(device):
+        model = compiled(optimizer, "bfloat16")
+    # XLA would look for the model on a GPU.
+    model.compile(optimizer, "mse", jit_compile=False)
+    model.fit(X, Y, **FIT)
+    shapes = {v.shape for v in model.trainable_variables}
+    slots = [x for x in optimizer.variables if x.shape in shapes]
+    assert len(slots) > 4 * len(shapes)
+    assert all(x.value.device.endswith(device) for x in slots)
