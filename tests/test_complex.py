@@ -95,7 +95,6 @@ def test_other_options_are_refused(option):
 
 
 @pytest.mark.parametrize("lazy_mode", [False, True])
-@pytest.mark.parametrize("how", RUNS)
 def test_sparse_gradients_are_refused(how, lazy_mode):
     variable = tf.Variable(START)
     optimizer = tf_opt.Adam(LEARNING_RATE, lazy_mode=lazy_mode)

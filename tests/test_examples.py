@@ -45,10 +45,10 @@ def run(example: str, settings: str, *options: str) -> str:
     )
 
 
-def cells(printed: str, bar: str) -> dict[str, list[str]]:
+def cells(printed: str) -> dict[str, list[str]]:
     """The rows of the tables, by their first cell."""
-    lines = [x for x in printed.splitlines() if x.startswith(bar)]
-    rows = [[cell.strip() for cell in line.split(bar)] for line in lines]
+    lines = [x for x in printed.splitlines() if x.startswith("│")]
+    rows = [[cell.strip() for cell in line.split("│")] for line in lines]
     return {row[1]: row[2:-1] for row in rows}
 
 
@@ -71,7 +71,7 @@ def test_learned_rates_are_better_on_what_they_have_not_seen(
     monkeypatch.setattr("sys.argv", ["x", "--quick", f"--output={plot}"])
     monkeypatch.setenv("COLUMNS", "120")
     learned_schedule.main()
-    rows = cells(capsys.readouterr().out, "│")
+    rows = cells(capsys.readouterr().out)
     assert {*learned_schedule.SHAPES, learned_schedule.LEARNED} <= rows.keys()
     (before, _, wins), (after, *_) = rows["best constant"], rows["learned"]
     # Measured: 0.69 of the loss, and better in every training.
@@ -117,7 +117,7 @@ def test_five_optimizers_learn(plot) -> None:
         "five_optimizers.TASK = five_optimizers.TASK._replace(steps=10)",
         *("--quick", f"--output={plot}"),
     )
-    rows = cells(printed, "│")
+    rows = cells(printed)
     for name in ("AdamW", "ScheduleFreeAdamW", "Muon", "Adafactor", "Lamb"):
         # Guessing costs log(128), 4.85.
         assert float(rows[name][1].split()[0]) < 4.5, name
@@ -129,7 +129,7 @@ def test_offloaded_losses_are_equal_and_the_state_is_on_the_host() -> None:
     # Of the usual training's device, the offloaded one's, and the host.
     bytes_of = {
         kind: [int(x.replace(",", "")) for x in row]
-        for kind, row in cells(printed, "│").items()
+        for kind, row in cells(printed).items()
         if all(re.fullmatch(r"[\d,]+", x) for x in row)
     }
     size = bytes_of["variables"][0]
@@ -158,7 +158,7 @@ def test_recommender_prints_the_bytes_of_state_and_draws(plot) -> None:
     printed = run_with_small_tables(
         "recommender", "--steps=2", "--seed=1", f"--output={plot}"
     )
-    rows = cells(printed, "│")
+    rows = cells(printed)
     size = {name: int(row[0].replace(",", "")) for name, row in rows.items()}
     tables = 2 * two_towers.ROWS * WIDTH * 4
     assert {name: x / tables for name, x in size.items()} == pytest.approx(
@@ -196,7 +196,7 @@ def test_keras_2_trains_tables_on_two_servers() -> None:
 def test_from_keras_trains_other_tables_where_ids_repeat() -> None:
     printed = run_with_small_tables("from_keras", "--steps=10", "--factors=1")
     theirs, ours = (
-        [float(loss) for loss in row] for row in cells(printed, "│").values()
+        [float(loss) for loss in row] for row in cells(printed).values()
     )
     assert theirs != ours
     np.testing.assert_allclose(ours, theirs, rtol=0.1)
@@ -213,7 +213,7 @@ def test_monitor_shows_where_bfloat16_stands_still(plot) -> None:
     )
     unmoved = {
         name: float(row[0].removesuffix("%"))
-        for name, row in cells(printed, "│").items()
+        for name, row in cells(printed).items()
     }
     # Measured: 15 % and 67 %.
     assert 3 * unmoved["bfloat16, master weights"] < unmoved["bfloat16, plain"]
