@@ -168,18 +168,6 @@ def test_the_callback_evaluates_with_the_average(use_ema):
     np.testing.assert_array_equal(swapped, expected)
 
 
-def test_without_validation_only_later_callbacks_see_the_average():
-    model, before, after = make_model(), Spy(), Spy()
-    swap = tf_opt.callbacks.SwapAveragedWeights()
-    often = {"validation_data": (X, Y), "validation_freq": 2}
-    fit(model, before, swap, after, epochs=3, **often)
-    assert_same(before.at_end[1], after.at_end[1])
-    assert_same(before.at_end[1], after.in_test[0])
-    assert_same(model.get_weights(), after.at_end[2])
-    model.optimizer.swap_out_average()
-    assert_same(model.get_weights(), before.at_end[2])
-
-
 @pytest.mark.parametrize(
     "how", [{}, slow({"steps_per_execution": 2, "jit_compile": True})], ids=str
 )
