@@ -7,6 +7,7 @@ import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 from tf_opt.python.keras_internals import unwrapped
+from tf_opt.python.optimizers.values import variables as access
 
 from low_precision_cases import SETTINGS
 from registry import pairwise, quick_first, slow
@@ -223,6 +224,23 @@ def test_a_step_meanwhile_neither_writes_nor_counts(
     assert_same(values(), trained)
     do()
     assert int(optimizer.iterations.numpy()) == 3
+
+
+@pytest.mark.parametrize("make", [tf_opt.Lion, tf_opt.Adam])
+def test_on_a_gpu_the_op_refuses_a_step_meanwhile(make, monkeypatch):
+    # Nothing waits for a check there. Lion counts no steps.
+    monkeypatch.setattr(access, "on_gpu", lambda _: True)
+    optimizer = make(0.1, use_ema=True, implementation="custom_op")
+    variable = keras.Variable([0.5, -1.0])
+    optimizer.build([variable])
+    step = tf.function(lambda: optimizer.apply([tf.ones(2)], [variable]))
+    step()
+    with optimizer.averaged_weights():
+        kept = [variable, *optimizer.variables]
+        before = [x.numpy() for x in kept]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must be"):
+            step()
+        assert_same([x.numpy() for x in kept], before)
 
 
 @pytest.mark.core

@@ -238,6 +238,20 @@ def test_best_weights_are_restored_as_with_keras(swap_on_epoch):
         assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
+def test_a_moving_average_is_swapped_as_keras_swaps_it():
+    results = []
+    for swap in (
+        tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch=True),
+        keras.callbacks.SwapEMAWeights(swap_on_epoch=True),
+    ):
+        optimizer = tf_opt.Adam(0.1, use_ema=True, ema_momentum=0.5)
+        model, spy = compiled(optimizer), Spy()
+        fit(model, swap, spy, validation_data=(X, Y), epochs=3)
+        results.append([*spy.in_test, *spy.at_end, model.get_weights()])
+    for ours, theirs in zip(*results, strict=True):
+        assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
 def test_the_callback_needs_an_optimizer_with_an_average():
     swap = tf_opt.callbacks.SwapAveragedWeights()
     for optimizer, message in (
