@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -252,12 +251,6 @@ class ResourceApplyOp(NamedTuple):
         return ResourceApplyOp(self.name.replace("Apply", "SparseApply"))
 
     @property
-    def arguments(self) -> tuple[str, ...]:
-        """Names of all inputs and attributes, except lists of tensors."""
-        handles, scalars, modes = signature_of(self.name)
-        return (*handles, *itertools.chain(*scalars.values()), *modes)
-
-    @property
     def slots(self) -> tuple[str, ...]:
         """Names of the lists of slots, in the rule's order."""
         return _without_common(signature_of(self.name).handles)
@@ -272,6 +265,25 @@ class ResourceApplyOp(NamedTuple):
     def modes(self) -> tuple[str, ...]:
         """Names of the rule's attributes."""
         return _without_common(signature_of(self.name).modes)
+
+    def inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns inputs and attributes by name, except lists of tensors.
+
+        They are what is given, and otherwise those of a `BARE` frame. There are
+        no slots but those that are given. What the op doesn't have is ignored.
+        """
+        signature = signature_of(self.name)
+        given = {**BARE, **_OF_SLICES, **given}
+        inputs: dict[str, Any] = {
+            name: _to_handles(given.get(name, ())) for name in signature.handles
+        }
+        for dtype, names in signature.scalars.items():
+            for name in names:
+                inputs[name] = _as_input(given[name], dtype)
+        if has_op_callbacks() and is_known(inputs["clip_value"], math.inf):
+            # `enable_check_numerics` must not report this infinity.
+            inputs["clip_value"] = sys.float_info.max
+        return inputs | {name: bool(given[name]) for name in signature.modes}
 
 
 def _without_common(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -324,27 +336,14 @@ def resource_apply(
         accumulated_rows: As in `merge_slices`, for rows to update with their
             accumulated gradients.
         tables: As in `merge_slices`.
-        **arguments: The op's other inputs and attributes, by name: lists of
-            variables and slots, numbers and modes, and what differs from a
-            `BARE` frame. What the op doesn't have is ignored.
+        **arguments: The op's other inputs and attributes, by name; see
+            `ResourceApplyOp.inputs`.
 
     Returns:
         The operation, in a graph.
     """
-    inputs: dict[str, Any] = {"gradients": list(gradients)}
+    own: dict[str, Any] = {"gradients": list(gradients)}
     if isinstance(gradients[0], tf.IndexedSlices):
         op = op.for_slices
-        inputs = _slices_as_inputs(gradients, accumulated_rows, tables)
-    given = {**BARE, **_OF_SLICES, **arguments}
-    signature = signature_of(op.name)
-    for name in signature.handles:
-        inputs[name] = _to_handles(given[name])
-    for dtype, names in signature.scalars.items():
-        for name in names:
-            inputs[name] = _as_input(given[name], dtype)
-    if has_op_callbacks() and is_known(inputs["clip_value"], math.inf):
-        # `enable_check_numerics` must not report this infinity.
-        inputs["clip_value"] = sys.float_info.max
-    for name in signature.modes:
-        inputs[name] = bool(given[name])
-    return run_op(op.name, **inputs)
+        own = _slices_as_inputs(gradients, accumulated_rows, tables)
+    return run_op(op.name, **own, **op.inputs(arguments))

@@ -51,11 +51,6 @@ class Frame:
     ema_momentum: Scalar = 0.0
     overwrite_with_average: Flag = False
 
-    @property
-    def commits(self) -> Flag:
-        """Whether variables are updated."""
-        return both(self.enabled, self.update)
-
 
 class StepContext:
     """Everything that the parts of a step read.

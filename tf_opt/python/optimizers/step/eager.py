@@ -18,7 +18,7 @@ from tf_opt.python.keras_internals import (
     given_learning_rate_of,
     tf_variable,
 )
-from tf_opt.python.ops.calls import BARE, eager_call
+from tf_opt.python.ops.calls import eager_call
 from tf_opt.python.optimizers.step.context import StepContext
 from tf_opt.python.optimizers.step.launch import arguments_of
 from tf_opt.python.optimizers.step.plan import Plan
@@ -157,8 +157,7 @@ def _call(
     """Returns the call of a plan's op, with everything but the gradients."""
     (bucket,) = context.plan.buckets
     step = bucket.step(context, (), context.frame(enabled=True), numbers)
-    arguments = {**BARE, **arguments_of(context, step)}
-    own = {name: arguments[name] for name in bucket.op.arguments}
+    own = bucket.op.inputs(arguments_of(context, step))
     return eager_call(bucket.op.name, own)
 
 

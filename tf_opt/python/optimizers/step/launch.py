@@ -39,9 +39,11 @@ def launch(
 def arguments_of(context: StepContext, step: BucketStep) -> dict[str, Any]:
     """Returns an op's arguments, besides gradients, by name."""
     bucket, rule, _, frame, factors, scalars = step
+    own, others = rule.hyperparameters, rule.spec.op_arguments
     arguments = {
         **bucket.lists,
-        **rule.op_arguments,
+        **own,
+        **{name: own.get(x, x) for name, x in others.items()},
         **scalars,
         "lazy": bucket.rows_only,
         "weight_decay": factors.weight_decay,

@@ -291,7 +291,7 @@ class _Planner:
         ):
             op = None
         else:
-            lists = _lists(op, self._state, variables, indices)
+            lists = _lists(self._state, variables, indices)
             if groups:
                 lists = {
                     name: [variable_group(x, shared.device)] if x else ()
@@ -311,12 +311,11 @@ class _Planner:
 
 
 def _lists(
-    op: ResourceApplyOp,
     state: OptimizerState,
     variables: Sequence[tf.Variable],
     indices: Sequence[int],
 ) -> dict[str, Sequence[Variable]]:
-    """Returns the op's lists for these variables, by name."""
+    """Returns an op's lists for these variables, by name."""
     slots = state.spec.forms[state.forms[indices[0]]].slots
     lists = {
         **{slot.name: state.built_slots[slot.name] for slot in slots},
@@ -330,7 +329,7 @@ def _lists(
         own = [kept[i] for i in indices] if kept else ()
         # Either all variables of one type have this state, or none has.
         lists[name] = () if any(x is None for x in own) else own
-    return {**dict.fromkeys(op.slots, ()), **lists, "variables": variables}
+    return {**lists, "variables": variables}
 
 
 @dataclasses.dataclass

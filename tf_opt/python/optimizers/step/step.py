@@ -260,7 +260,7 @@ class Step:
     ) -> None:
         context = self._context
         rule, state, plan = context.rule, context.state, context.plan
-        commits = frame.commits
+        commits = both(frame.enabled, frame.update)
         scalars, op_frame = context.scalars(), self._frame_of_launch(frame)
         composed: list[BucketStep] = []
         # Launches that the next ones don't wait for.

@@ -47,14 +47,6 @@ class UpdateRule:
             return self
         return dataclasses.replace(self, spec=self.spec.forms[form])
 
-    @property
-    def op_arguments(self) -> Mapping[str, Any]:
-        """The hyperparameters by the op's names."""
-        own, others = self.hyperparameters, self.spec.op_arguments
-        if not others:
-            return own
-        return {**own, **{k: own.get(x, x) for k, x in others.items()}}
-
     # ---- Numbers. ----
 
     def decay_and_rate(
