@@ -231,8 +231,10 @@ def test_rows_catch_up_before_layers_read_them():
 
 
 def test_subclass_may_override_only_what_is_called():
-    with pytest.raises(TypeError, match="update_step"):
-        type("Own", (tfo.Adam,), {"update_step": lambda *args: None})
+    averages = "_overwrite_model_variables_with_average_value"
+    for hook in ("update_step", averages):
+        with pytest.raises(TypeError, match=hook):
+            type("Own", (tfo.Adam,), {hook: lambda *args: None})
     with pytest.raises(TypeError, match="update_step"):
         tfo.Adam().update_step = None
 

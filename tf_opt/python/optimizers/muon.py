@@ -135,10 +135,11 @@ class Muon(FusedOptimizer):
     decay of AdamW fit.
 
     A variable is a matrix if it has two axes, or if it is a kernel of attention
-    or of a convolution, or named in `matrix_axes`; tables of embeddings and
-    `exclude_layers` aren't. All that isn't a matrix gets AdamW with Keras'
-    `epsilon` (see `epsilon_hat` of `tf_opt.AdamW`), by its custom op. For
-    matrices there is no op. Those of one shape are multiplied together.
+    or of a convolution, or named in `matrix_axes`. Biases, depthwise kernels,
+    tables of embeddings and `exclude_layers` aren't. All that isn't a matrix
+    gets AdamW with Keras' `epsilon` (see `epsilon_hat` of `tf_opt.AdamW`), by
+    its custom op. For matrices there is no op. Those of one shape are
+    multiplied together.
 
     `tf_opt.from_keras` gives the numbers of `keras.optimizers.Muon`, to which
     only variables of two axes are matrices.

@@ -46,7 +46,7 @@ class SGD(FusedOptimizer):
             no momentum.
         dampening: $\tau$, the part of a gradient that PyTorch's momentum leaves
             out, except in the first step (in PyTorch, in each parameter's first
-            step). Without `torch_momentum` it has no effect.
+            step). The function without `torch_momentum` ignores it.
         nesterov: Whether to apply Nesterov's momentum.
         torch_momentum: Whether momentum has PyTorch's form, whose velocity is a
             sum of gradients without the learning rate, and not Keras'.

@@ -61,7 +61,8 @@ skip_nonfinite: Whether to skip steps whose gradients contain an
     infinity or NaN. `optimizer.skipped_steps` counts them.
 track_gradient_norm: Whether to store the norm of the last update's
     gradients, before clipping, in `optimizer.gradient_norm`.
-    `global_clipnorm` always stores it.
+    `global_clipnorm` always stores it, except in Keras' own step, which
+    a subclass may need; see docs/how-to/subclass.md.
 lazy_mode: How to apply `tf.IndexedSlices`, the gradients of embedding
     tables; see docs/sparse.md. False (exact): like the corresponding dense
     gradients, with the same results. True (lazy): a step only updates the

@@ -222,7 +222,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         exclusions: Exclusions,
         listed: Sequence[keras.Variable] | None = None,
     ) -> None:
-        # Keras' method refuses it after `build`.
+        # The method of Keras 3.16 refuses it after `build`.
         built, self.built = self.built, False
         try:
             super().exclude_from_weight_decay(listed, exclusions.var_names)
