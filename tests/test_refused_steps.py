@@ -157,6 +157,19 @@ def test_nothing_is_accumulated_in_replicas(strategy):
         np.testing.assert_array_equal(variable.numpy(), 0.0)
 
 
+def test_an_integer_variable_is_refused_by_what_has_state(how):
+    kept, counter = tf.Variable([1.0]), tf.Variable([5], name="counter")
+    optimizer = tf_opt.Adam()
+    optimizer.build([kept, counter])
+    gradients = [tf.ones(1), tf.ones(1, tf.int32)]
+    with pytest.raises(ValueError, match="`counter:0` must be floating point"):
+        RUNS[how](lambda: optimizer.apply(gradients, [kept, counter]))()
+    assert [x.numpy() for x in (kept, counter)] == [1, 5]
+    optimizer = tf_opt.SGD(2.0)
+    optimizer.apply(gradients, [kept, counter])
+    assert [x.numpy() for x in (kept, counter)] == [-1, 3]
+
+
 @pytest.mark.parametrize(
     ("shape", "gradient"), [((4,), _vector), ((6, 2), _columns)]
 )

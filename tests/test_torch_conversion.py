@@ -384,17 +384,38 @@ def test_what_to_torch_refuses(optimizer, error, message):
         tf_opt.to_torch(optimizer, [variable])
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]),
+        [np.ones(1)],
+        {"a": "b"},
+    ],
+    ids=["model", "array", "name"],
+)
+def test_what_holds_no_variables_is_named(wrong):
+    optimizer = tf_opt.SGD()
+    optimizer.build([keras.Variable([1.0])])
+    state = {"state": {}, "param_groups": [{"lr": 1.0, "params": [0]}]}
+    for convert in (
+        lambda: tf_opt.to_torch(optimizer, wrong),
+        lambda: tf_opt.from_torch(("SGD", state), wrong),
+    ):
+        with pytest.raises(TypeError, match="`variables` must hold variables"):
+            convert()
+
+
 def test_to_torch_needs_all_variables_and_modes_that_pytorch_knows(monkeypatch):
     variables = [keras.Variable([1.0], name=name) for name in "ab"]
     optimizer = tf_opt.Adam(epsilon_hat=False)
-    with pytest.raises(ValueError, match="was built with"):
+    with pytest.raises(ValueError, match="`optimizer` must be built"):
         tf_opt.to_torch(optimizer, variables)
     optimizer.build(variables)
     with pytest.raises(ValueError, match=r"Expected: \['a', 'b'\]"):
         tf_opt.to_torch(optimizer, variables[:1])
     counterpart = COUNTERPARTS["Adam"]._replace(fixed={})
     monkeypatch.setitem(COUNTERPARTS, "Adam", counterpart)
-    assert tf_opt.to_torch(optimizer, variables)["param_groups"]
+    assert tf_opt.to_torch(optimizer, iter(variables))["param_groups"]
     optimizer.epsilon_hat = True
     with pytest.raises(ValueError, match="`epsilon_hat` must be False"):
         tf_opt.to_torch(optimizer, variables)

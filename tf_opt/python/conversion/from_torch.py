@@ -15,6 +15,7 @@ from tf_opt.python.conversion.torch_counterparts import (
     COUNTERPARTS,
     Layouts,
     Variables,
+    checked,
     layout_of,
 )
 from tf_opt.python.conversion.torch_layouts import Layout
@@ -63,7 +64,8 @@ def from_torch(
         (if they aren't 0), other groups' become multipliers.
 
     Raises:
-        TypeError: If `optimizer` has another class, such as a subclass.
+        TypeError: If `optimizer` has another class, such as a subclass, or
+            `variables` holds anything but variables and None.
         ValueError: If the state isn't that of a PyTorch optimizer, variables
             and parameters don't fit, or the state isn't one that tf_opt can
             have: groups that differ in other settings, or parameters with
@@ -87,7 +89,7 @@ def from_torch(
     """
     name, state_dict = _name_and_state(optimizer)
     counterpart = COUNTERPARTS[name]
-    parameters = _parameters(state_dict, variables)
+    parameters = _parameters(state_dict, checked(variables))
     kept = [parameter.variable for parameter in parameters]
     axes = [layout_of(variable, layouts) for variable in kept]
     result = counterpart.cls(**{**_arguments(name, parameters), **options})

@@ -19,6 +19,7 @@ from tf_opt.python.conversion.torch_counterparts import (
     Counterpart,
     Layouts,
     Variables,
+    checked,
     layout_of,
 )
 from tf_opt.python.keras_internals import Variable, path_of
@@ -65,8 +66,8 @@ def to_torch(
 
     Raises:
         ImportError: If PyTorch isn't installed.
-        TypeError: If PyTorch has no such optimizer, or `optimizer` is a
-            subclass.
+        TypeError: If PyTorch has no such optimizer, `optimizer` is a
+            subclass, or `variables` holds anything but variables and None.
         ValueError: If the optimizer isn't built, or has settings or state that
             PyTorch's optimizer lacks, or variables don't fit.
 
@@ -88,6 +89,12 @@ def to_torch(
 
     name, counterpart = _counterpart_of(optimizer)
     _check_features(getattr(torch.optim, name), counterpart, optimizer)
+    if not optimizer.built:
+        raise ValueError(
+            "`optimizer` must be built: train first, or call "
+            f"`optimizer.build(variables)`. Received: {optimizer}"
+        )
+    variables = checked(variables)
     optimizer.catch_up()
     names = None
     if isinstance(variables, Mapping):
@@ -170,10 +177,10 @@ def _indices(
     optimizer: FusedOptimizer, variables: Iterable[Variable | None]
 ) -> list[int | None]:
     """Returns the positions of variables in the optimizer."""
-    known = optimizer._state.variables if optimizer.built else []
+    known = optimizer._state.variables
     positions = {id(variable): i for i, variable in enumerate(known)}
     given = [x for x in variables if x is not None]
-    if not known or {id(x) for x in given} != positions.keys():
+    if {id(x) for x in given} != positions.keys():
         expected, received = (list(map(path_of, x)) for x in (known, given))
         raise ValueError(
             "`variables` must be those that `optimizer` was built with, in the "

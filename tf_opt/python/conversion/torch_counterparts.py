@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from types import NoneType
+from typing import Any, NamedTuple, get_args
 
 from tf_opt.python.conversion.torch_layouts import Layout
 from tf_opt.python.keras_internals import Variable, path_of
@@ -87,6 +88,24 @@ COUNTERPARTS = {
 }
 # Arguments that are one argument in PyTorch.
 BETAS = ("beta_1", "beta_2")
+
+
+def checked(variables: Any) -> Variables:
+    """Returns a user's `variables`, in a list unless in a dictionary.
+
+    Raises a TypeError if anything else than variables and None is among them.
+    """
+    if not isinstance(variables, Mapping):
+        is_iterable = isinstance(variables, Iterable)
+        variables = list(variables) if is_iterable else [variables]
+    for value in getattr(variables, "values", lambda: variables)():
+        if not isinstance(value, (*get_args(Variable), NoneType)):
+            raise TypeError(
+                "`variables` must hold variables, such as those of "
+                "`model.trainable_variables`, and None for parameters to "
+                f"leave out. Received: a {type(value)}"
+            )
+    return variables
 
 
 def layout_of(variable: Variable, layouts: Layouts | None) -> Layout:

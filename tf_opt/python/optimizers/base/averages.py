@@ -178,13 +178,15 @@ def _restored(exact: tf.Tensor | None, variable: Variable) -> tf.Tensor:
 
 def are_swapped_in(iterations: keras.Variable | None) -> bool:
     """Returns whether averages are swapped in; None: there are none."""
+    if iterations is None:
+        return False
     if not tf.executing_eagerly():
         raise RuntimeError(
             "Averages are swapped in eager mode: call this outside of "
             "`tf.function`."
         )
     # An array without elements where a traced function creates the optimizer.
-    return iterations is not None and bool((iterations.numpy() < 0).any())
+    return bool((iterations.numpy() < 0).any())
 
 
 @contextlib.contextmanager

@@ -280,10 +280,17 @@ class _Planner:
     ) -> Bucket:
         """Returns the bucket of the variables at these positions."""
         context, lists = self._context, {}
+        spec = self._state.spec.forms[shared.form]
+        if shared.dtype.is_integer and spec.slots:
+            raise ValueError(
+                f"`{path_of(self._variables[positions[0]])}` must be floating "
+                f"point or complex to be updated by {spec.class_name}. "
+                f"Received: {shared.dtype.name}"
+            )
         variables = tuple(self._updated[i] for i in positions)
         indices = tuple(map(self._state.index_of, variables))
         names = () if shared.dense else [self._variables[i] for i in positions]
-        name = self._state.spec.forms[shared.form].op_name
+        name = spec.op_name
         op = None if name is None else ResourceApplyOp(name)
         name = op and (op if shared.dense else op.for_slices).name
         if self._composed or not dispatch.runs_custom_op(
