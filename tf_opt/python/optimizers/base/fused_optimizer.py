@@ -364,7 +364,7 @@ class FusedOptimizer(KerasStep, KerasOptimizer):
             if launch is None:
                 return run_quickly(context, grads, variables)
             kept.launch = launch
-        return launch.run(grads, variables)
+        return launch.run(kept.plan, grads, variables)
 
     def _apply_scaled(
         self,

@@ -32,18 +32,18 @@ class RepeatedLaunch(NamedTuple):
     The op reads the learning rate and counts the steps itself.
 
     Attributes:
-        plan: The plan of these steps.
         call: The op, which takes the gradients.
         changes: `PlanKeeper.changes` when the options were read.
     """
 
-    plan: Plan
     call: Callable[..., Any]
     changes: int
 
-    def run(self, grads: Sequence[Any], variables: Sequence[Variable]) -> bool:
-        """Runs a step; arguments and result are those of `run_quickly`."""
-        return _fit(grads, variables, self.plan) and _runs(self.call, grads)
+    def run(
+        self, plan: Plan, grads: Sequence[Any], variables: Sequence[Variable]
+    ) -> bool:
+        """Runs a step of its plan; all else is as in `run_quickly`."""
+        return _fit(grads, variables, plan) and _runs(self.call, grads)
 
 
 def repeated_launch(
@@ -87,7 +87,7 @@ def repeated_launch(
         "counter": [tf_variable(counter).handle],
         "rate": [tf_variable(rate).handle],
     }
-    return RepeatedLaunch(context.plan, _call(context, numbers), changes)
+    return RepeatedLaunch(_call(context, numbers), changes)
 
 
 def run_quickly(

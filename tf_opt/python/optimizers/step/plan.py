@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tf_opt.python import dispatch
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.rule_spec import MATRIX, Form
+from tf_opt.python.functional.rule_spec import MATRIX, Form, RuleSpec
 from tf_opt.python.keras_internals import Variable, path_of
 from tf_opt.python.ops.calls import (
     ResourceApplyOp,
@@ -298,7 +298,7 @@ class _Planner:
         ):
             op = None
         else:
-            lists = _lists(self._state, variables, indices)
+            lists = _lists(self._state, spec, variables, indices)
             if groups:
                 lists = {
                     name: [variable_group(x, shared.device)] if x else ()
@@ -319,13 +319,13 @@ class _Planner:
 
 def _lists(
     state: OptimizerState,
+    spec: RuleSpec,
     variables: Sequence[tf.Variable],
     indices: Sequence[int],
 ) -> dict[str, Sequence[Variable]]:
     """Returns an op's lists for these variables, by name."""
-    slots = state.spec.forms[state.forms[indices[0]]].slots
     lists = {
-        **{slot.name: state.built_slots[slot.name] for slot in slots},
+        **{slot.name: state.built_slots[slot.name] for slot in spec.slots},
         "accumulators": state.accumulators,
         "averages": state.averages,
         "master_weights": state.masters,
